@@ -1,0 +1,3 @@
+//! What every layer may use: addresses, clocks and their formats, hashes. Nothing here knows of HTTP or of configuration.
+
+pub mod addr;

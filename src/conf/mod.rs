@@ -1,0 +1,3 @@
+//! The configuration language: from text to a validated, immutable [`model`].
+
+pub mod model;

@@ -1,0 +1,11 @@
+//! headwater: a drop-in upstream proxy that reads nginx.conf.
+
+pub mod common;
+pub mod conf;
+pub mod http;
+pub mod log;
+pub mod net;
+pub mod process;
+pub mod runtime;
+pub mod upstream;
+pub mod vars;

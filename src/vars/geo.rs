@@ -1,0 +1,5 @@
+//! `geo`
+
+/// `geo` table.
+#[derive(Debug, Default)]
+pub struct Geo {}

@@ -1,0 +1,5 @@
+//! `map`
+
+/// `map` table.
+#[derive(Debug, Default)]
+pub struct Map {}

@@ -1,0 +1,5 @@
+//! `split_clients`
+
+/// `split_clients` table.
+#[derive(Debug, Default)]
+pub struct SplitClients {}
