@@ -1,3 +1,4 @@
 //! What every layer may use: addresses, clocks and their formats, hashes. Nothing here knows of HTTP or of configuration.
 
 pub mod addr;
+pub mod hash;
