@@ -101,7 +101,7 @@ pub(crate) struct Tree {
 /// Reads `file` and what it includes; `globals` are the arguments of `-g`.
 pub(crate) fn parse(file: &Path, globals: &[String]) -> Tree {
     let mut parser = Parser {
-        directory: file.parent().unwrap_or(Path::new("/")).to_owned(),
+        directory: directory(file),
         open: Vec::new(),
         files: Vec::new(),
     };
@@ -120,9 +120,25 @@ pub(crate) fn parse(file: &Path, globals: &[String]) -> Tree {
     }
 }
 
+/// The file's name up to its last slash: as nginx does, no component is tidied up.
+fn directory(file: &Path) -> String {
+    let text = file.to_string_lossy();
+    let end = text.rfind('/').map_or(0, |slash| slash + 1);
+    text[..end].to_owned()
+}
+
+/// `prefix` and `path` one after the other, as nginx joins them (`ngx_get_full_name`).
+pub(super) fn join(prefix: &str, path: &str) -> PathBuf {
+    if path.starts_with('/') {
+        return path.into();
+    }
+    let slash = if prefix.ends_with('/') { "" } else { "/" };
+    format!("{prefix}{slash}{path}").into()
+}
+
 struct Parser {
-    /// Where relative `include`s start.
-    directory: PathBuf,
+    /// Where relative `include`s start, with a slash at its end.
+    directory: String,
     /// The files that are being read, outermost first.
     open: Vec<PathBuf>,
     files: Vec<(PathBuf, Vec<u8>)>,
@@ -212,7 +228,7 @@ impl Parser {
     }
 
     fn include(&mut self, pattern: &str, place: &Place) -> Vec<Node> {
-        let full = self.directory.join(pattern);
+        let full = join(&self.directory, pattern);
         if !pattern.contains(['*', '?', '[']) {
             return self.include_file(&full, place);
         }

@@ -250,9 +250,11 @@ impl Builder {
             gzip: Arc::new(draft.gzip.build()),
             realip: Arc::new(draft.realip.build()),
             access: draft.access.unwrap_or_default().into(),
-            access_log: draft
-                .access_log
-                .map_or_else(|| self.defaults.clone(), Into::into),
+            access_log: match draft.access_log {
+                _ if draft.access_log_off => Arc::from([]),
+                Some(logs) => logs.into(),
+                None => self.defaults.clone(),
+            },
             rewrite_log: draft.rewrite_log.unwrap_or(false),
             uninitialized_variable_warn: draft.uninitialized_variable_warn.unwrap_or(true),
             rewrite: Vec::new(),
@@ -276,7 +278,10 @@ fn inherit(draft: &mut LocationDraft, outer: &LocationDraft) {
     draft.realip.inherit(&outer.realip);
     take(&mut draft.internal, &outer.internal);
     take(&mut draft.access, &outer.access);
-    take(&mut draft.access_log, &outer.access_log);
+    if draft.access_log.is_none() {
+        draft.access_log.clone_from(&outer.access_log);
+        draft.access_log_off = outer.access_log_off;
+    }
     take(&mut draft.rewrite_log, &outer.rewrite_log);
     take(
         &mut draft.uninitialized_variable_warn,

@@ -874,6 +874,6 @@ fn directio(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
 }
 
 /// `NGX_MIN_POOL_SIZE`
-const MIN_POOL_SIZE: usize = 128;
+const MIN_POOL_SIZE: usize = 112;
 /// `NGX_POOL_ALIGNMENT`
 const POOL_ALIGNMENT: usize = 16;

@@ -310,7 +310,13 @@ fn zone(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         }
         None => 0,
     };
-    let known = reader.http.zones.entry(name.clone()).or_insert(size);
+    let zones = &mut reader.zones;
+    let index = zones.iter().position(|(known, _)| *known == name);
+    let index = index.unwrap_or_else(|| {
+        zones.push((name.clone(), size));
+        zones.len() - 1
+    });
+    let known = &mut zones[index].1;
     if *known == 0 {
         *known = size;
     }
