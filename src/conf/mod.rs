@@ -34,3 +34,6 @@ pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
     let tree = parser::parse(&options.file, &options.globals);
     read::Reader::read(options, tree)
 }
+
+#[cfg(test)]
+mod tests;
