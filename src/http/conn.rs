@@ -37,6 +37,8 @@ pub struct Conn {
     pub sent: u64,
     /// Whether reading saw the end of the stream.
     pub eof: bool,
+    /// When silence in a tunnel is too long.
+    pub tunnel_deadline: Option<Now>,
     local: OnceCell<Addr>,
 }
 
@@ -71,6 +73,7 @@ impl Conn {
             requests: 0,
             sent: 0,
             eof: false,
+            tunnel_deadline: None,
             local: OnceCell::new(),
         }
     }

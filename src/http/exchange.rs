@@ -86,6 +86,10 @@ pub struct Exchange<'g> {
     pub gzip_ratio: Option<(u64, u64)>,
     /// `$request_id`
     pub request_id: Option<[u8; 16]>,
+    /// The upstream answered 101 to a request for an upgrade.
+    pub upgrading: bool,
+    /// A pattern location's `alias` is followed by the URI that `try_files` chose.
+    pub add_uri_to_alias: bool,
     slots: Vec<SlotState>,
     captures: Captures,
     captured: Vec<u8>,
@@ -101,7 +105,16 @@ enum SlotState {
     /// Is being computed; asking again is a cycle.
     Busy,
     /// Computed or assigned; None is "not found".
-    Value(Option<Vec<u8>>),
+    Value(Option<Vec<u8>>, Origin),
+}
+
+/// How a variable got its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// By `set` or a named capture.
+    Assigned,
+    /// From its `map` or the like.
+    Computed,
 }
 
 /// Who sent the request.
@@ -116,12 +129,12 @@ pub struct Client {
 }
 
 /// The upstream part of a message's context.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct UpstreamContext {
     /// `http://`
     pub scheme: &'static str,
     /// Address of the peer.
-    pub peer: String,
+    pub peer: std::sync::Arc<str>,
     /// The request's target there.
     pub uri: Vec<u8>,
 }
@@ -213,6 +226,8 @@ impl<'g> Exchange<'g> {
             complete: false,
             gzip_ratio: None,
             request_id: None,
+            upgrading: false,
+            add_uri_to_alias: false,
             slots: Vec::new(),
             captures: Captures::new(),
             captured: Vec::new(),
@@ -286,7 +301,7 @@ impl<'g> Exchange<'g> {
 
     /// Gives a variable of the configuration a value.
     pub fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
-        *self.slot_mut(slot) = SlotState::Value(value);
+        *self.slot_mut(slot) = SlotState::Value(value, Origin::Assigned);
     }
 
     fn slot_mut(&mut self, slot: SlotId) -> &mut SlotState {
@@ -298,14 +313,9 @@ impl<'g> Exchange<'g> {
     }
 
     /// Value of a variable of the configuration, computed by `compute` unless it is known.
-    pub fn slot(
-        &mut self,
-        slot: SlotId,
-        is_volatile: bool,
-        compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
-    ) -> Option<&[u8]> {
+    pub fn slot(&mut self, slot: SlotId, compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>) -> Option<&[u8]> {
         match self.slot_mut(slot) {
-            SlotState::Value(_) => {}
+            SlotState::Value(..) => {}
             SlotState::Busy => {
                 self.log(Level::Error, format_args!("cycle while evaluating variable"));
                 return None;
@@ -313,25 +323,21 @@ impl<'g> Exchange<'g> {
             state @ SlotState::Unknown => {
                 *state = SlotState::Busy;
                 let value = compute(self);
-                // A volatile one is computed anew each time, but must be somewhere to be lent.
-                *self.slot_mut(slot) = SlotState::Value(value);
+                *self.slot_mut(slot) = SlotState::Value(value, Origin::Computed);
             }
         }
-        let _ = is_volatile;
         match self.slot_mut(slot) {
-            SlotState::Value(Some(value)) => Some(value),
+            SlotState::Value(Some(value), _) => Some(value),
             _ => None,
         }
     }
 
-    /// Forgets a computed value (`volatile`).
-    pub fn forget(&mut self, slot: SlotId) {
-        *self.slot_mut(slot) = SlotState::Unknown;
-    }
-
-    /// Whether something assigned the variable.
-    pub fn is_known(&mut self, slot: SlotId) -> bool {
-        matches!(self.slot_mut(slot), SlotState::Value(_))
+    /// Forgets a computed value (`volatile`); an assigned one stays.
+    pub fn forget_computed(&mut self, slot: SlotId) {
+        let state = self.slot_mut(slot);
+        if matches!(state, SlotState::Value(_, Origin::Computed)) {
+            *state = SlotState::Unknown;
+        }
     }
 }
 

@@ -177,6 +177,18 @@ impl Out {
         Poll::Ready(Ok(()))
     }
 
+    /// Replaces all pieces in memory by what `write` makes of their bytes, in order.
+    pub fn spill(&mut self, write: &mut dyn FnMut(&[u8]) -> io::Result<Piece>) -> io::Result<()> {
+        for piece in &mut self.pieces {
+            if let Some(bytes) = piece.memory() {
+                let spilled = write(bytes)?;
+                self.in_memory -= spilled.len();
+                *piece = spilled;
+            }
+        }
+        Ok(())
+    }
+
     /// Replaces the piece of a file at the front by a buffer with its first bytes and the rest.
     fn load(&mut self) -> io::Result<()> {
         let Some(Piece::File { file, offset, len }) = self.pieces.front_mut() else {

@@ -43,6 +43,10 @@ pub struct Response {
     pub header_size: u64,
     /// `Location` is written with scheme and host when it begins with `/`.
     pub own_location: bool,
+    /// The absolute address that was made of it.
+    pub sent_location: Option<Vec<u8>>,
+    /// What the body goes through.
+    pub filters: super::filters::BodyFilters,
 }
 
 impl Response {
@@ -62,6 +66,12 @@ impl Response {
         let error_status = self.error_status;
         self.reset();
         self.error_status = error_status;
+    }
+
+    /// Forgets the type that an earlier handler set.
+    pub fn clean_for_upstream(&mut self) {
+        self.content_type.clear();
+        self.plain_type = false;
     }
 
     /// Forgets the length (`ngx_http_clear_content_length`).
