@@ -4,3 +4,4 @@ pub mod addr;
 pub mod clock;
 pub mod date;
 pub mod errno;
+pub mod hash;

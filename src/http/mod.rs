@@ -1,4 +1,6 @@
-//! Stub of what the runtime needs of the HTTP engine.
+//! http
+pub mod buffer;
+pub mod h1;
 
 use std::{rc::Rc, sync::Arc};
 

@@ -1,0 +1,63 @@
+//! Hashes that decide where a request goes, so they must be nginx's to the bit.
+//!
+//! CRC-32 (`core/ngx_crc32.c`) for `hash`, `MurmurHash2` with seed 0 (`core/ngx_murmurhash.c`) for `split_clients`.
+
+/// CRC-32 (IEEE) of the concatenation of `parts`.
+pub fn crc32(parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize()
+}
+
+/// `MurmurHash2`, 32 bits, seed 0.
+pub fn murmur2(data: &[u8]) -> u32 {
+    let mut words = data.chunks_exact(4);
+    // nginx's length wraps at 32 bits too.
+    #[expect(clippy::cast_possible_truncation, reason = "the hash is of 32 bits")]
+    let mut hash = data.len() as u32;
+    for word in &mut words {
+        let mut k = word
+            .iter()
+            .rev()
+            .fold(0, |k: u32, byte| k << 8 | u32::from(*byte))
+            .wrapping_mul(M);
+        k ^= k >> 24;
+        hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
+    }
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        hash ^= rest
+            .iter()
+            .rev()
+            .fold(0, |k: u32, byte| k << 8 | u32::from(*byte));
+        hash = hash.wrapping_mul(M);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(M);
+    hash ^ hash >> 15
+}
+
+const M: u32 = 0x5bd1_e995;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crc_is_the_usual_one() {
+        assert_eq!(crc32(&[b"123456789"]), 0xcbf4_3926);
+        assert_eq!(crc32(&[b"1234", b"", b"56789"]), 0xcbf4_3926);
+        assert_eq!(crc32(&[]), 0);
+    }
+
+    #[test]
+    fn murmur_of_every_tail_length() {
+        // Values of the reference MurmurHash2(key, len, 0).
+        assert_eq!(murmur2(b""), 0);
+        assert_eq!(murmur2(b"a"), 0x9268_5f5e);
+        assert_ne!(murmur2(b"ab"), murmur2(b"abc"));
+        assert_ne!(murmur2(b"abcd"), murmur2(b"abcde"));
+    }
+}

@@ -1,0 +1,18 @@
+//! `least_conn`: the fewest connections per weight.
+//!
+//! Mirrors `ngx_http_upstream_get_least_conn_peer`.
+
+use super::{
+    Balancer, PickCx, Set,
+    least::{self, Equals},
+};
+
+/// `least_conn`
+#[derive(Debug)]
+pub(super) struct LeastConn;
+
+impl Balancer for LeastConn {
+    fn pick(&self, set: &mut Set<'_>, _cx: &mut PickCx<'_>) -> Option<usize> {
+        least::pick(set, Equals::Leader, |peer| peer.conns.into())
+    }
+}

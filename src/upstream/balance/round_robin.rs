@@ -1,0 +1,34 @@
+//! Smooth weighted round robin: weights 5, 1, 1 give A A B A C A A.
+//!
+//! Mirrors `ngx_http_upstream_get_peer`.
+
+use super::{Balancer, PickCx, Set};
+
+/// The default method, and what other methods fall back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundRobin;
+
+impl Balancer for RoundRobin {
+    fn pick(&self, set: &mut Set<'_>, _cx: &mut PickCx<'_>) -> Option<usize> {
+        pick_among(set, 0..set.peers.len())
+    }
+}
+
+/// Round robin among the candidates of `indices`.
+pub(super) fn pick_among(set: &mut Set<'_>, indices: impl Iterator<Item = usize>) -> Option<usize> {
+    let mut best: Option<(usize, i64)> = None;
+    let mut total = 0;
+    for index in indices {
+        if !set.is_candidate(index) {
+            continue;
+        }
+        let peer = &mut set.peers[index];
+        total += peer.bid();
+        if best.is_none_or(|(_, weight)| peer.current_weight > weight) {
+            best = Some((index, peer.current_weight));
+        }
+    }
+    let (index, _) = best?;
+    set.peers[index].current_weight -= total;
+    Some(index)
+}

@@ -1,0 +1,184 @@
+//! A group of peers, shared by all threads: its facts, and its moving state behind one short mutex.
+//!
+//! Mirrors `ngx_http_upstream_init_round_robin`: a peer for each address, primary and backup ones apart.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{common::addr::Addr, conf::model, vars::Template};
+
+use super::{
+    Snapshot,
+    balance::{self, Balancer},
+    live::Live,
+};
+
+/// An upstream at run time.
+#[derive(Debug)]
+pub struct Group {
+    name: Arc<str>,
+    log_name: Arc<str>,
+    /// Primary peers first, then backup ones.
+    peers: Box<[Peer]>,
+    // DIFFERS: every thread shares one state, with or without `zone`; nginx's workers each learn alone without it.
+    live: Mutex<Box<[Live]>>,
+    pub(super) primary: Side,
+    pub(super) backup: Option<Side>,
+    /// One peer and no backup: it is never benched.
+    pub(super) single: bool,
+    method: model::Method,
+    keepalive: Option<model::Keepalive>,
+}
+
+/// What does not change of a peer.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Where it is.
+    pub addr: Addr,
+    /// The same as `$upstream_addr` shows it.
+    pub text: Arc<str>,
+    /// The argument of `server` as written.
+    pub server: Arc<str>,
+    /// Whether it is a backup.
+    pub backup: bool,
+}
+
+/// The primary or the backup peers of a group.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) range: Range<usize>,
+    pub(super) total_weight: u64,
+    /// Peers that are not down.
+    pub(super) tries: u32,
+    pub(super) balancer: Box<dyn Balancer>,
+}
+
+impl Group {
+    /// Makes the group that `conf` describes. Peers that `previous` knows by the name of the group and by address go
+    /// on with its averages, failures and weights.
+    pub fn new(conf: &model::Upstream, previous: Option<&Snapshot>, now: u64) -> Self {
+        let (mut peers, mut live) = (Vec::new(), Vec::new());
+        let primary = Side::build(conf, false, &mut peers, &mut live);
+        let backup = Side::build(conf, true, &mut peers, &mut live);
+        let backup = (!backup.range.is_empty()).then_some(backup);
+        // DIFFERS: averages, failures and weights outlive a reload.
+        if let Some(previous) = previous {
+            previous.restore(&conf.name, &peers, &mut live, now);
+        }
+        Self {
+            name: conf.name.clone(),
+            log_name: log_name(conf),
+            single: primary.range.len() == 1 && backup.is_none(),
+            peers: peers.into(),
+            live: Mutex::new(live.into()),
+            primary,
+            backup,
+            method: conf.method.clone(),
+            keepalive: conf.keepalive,
+        }
+    }
+
+    /// Its name, as written.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// What logs show as the address when no peer is left.
+    pub fn log_name(&self) -> &Arc<str> {
+        &self.log_name
+    }
+
+    /// Its peers, primary ones first.
+    pub fn peers(&self) -> &[Peer] {
+        &self.peers
+    }
+
+    /// Whether it has one peer and no backup.
+    pub fn is_single(&self) -> bool {
+        self.single
+    }
+
+    /// What [`PickCx::hash_key`](super::PickCx::hash_key) has to hold; None when the method needs none.
+    pub fn hash_key(&self) -> Option<&Template> {
+        match &self.method {
+            model::Method::Hash { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The limits of its pool of idle connections, if it has one.
+    pub fn keepalive(&self) -> Option<model::Keepalive> {
+        self.keepalive
+    }
+
+    /// Tries under way at peer number `index`.
+    pub fn conns(&self, index: usize) -> u32 {
+        self.live()[index].conns
+    }
+
+    pub(super) fn least_time(&self) -> Option<(model::LeastTimeMode, bool)> {
+        match self.method {
+            model::Method::LeastTime { mode, inflight } => Some((mode, inflight)),
+            _ => None,
+        }
+    }
+
+    /// Indices of the primary or of the backup peers.
+    pub(super) fn side(&self, backup: bool) -> Range<usize> {
+        match &self.backup {
+            Some(side) if backup => side.range.clone(),
+            _ => self.primary.range.clone(),
+        }
+    }
+
+    /// The state of the peers. Nobody may wait or allocate much while holding it.
+    pub(super) fn live(&self) -> MutexGuard<'_, Box<[Live]>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Side {
+    fn build(
+        conf: &model::Upstream,
+        backup: bool,
+        peers: &mut Vec<Peer>,
+        live: &mut Vec<Live>,
+    ) -> Self {
+        let start = peers.len();
+        for server in conf.servers.iter().filter(|s| s.backup == backup) {
+            for addr in &server.addrs {
+                peers.push(Peer {
+                    addr: addr.clone(),
+                    text: addr.to_string().into(),
+                    server: server.name.clone(),
+                    backup,
+                });
+                live.push(Live::new(server));
+            }
+        }
+        let added = &live[start..];
+        let weights: Vec<u32> = added.iter().map(|peer| peer.weight).collect();
+        let servers: Vec<Arc<str>> = peers[start..].iter().map(|p| p.server.clone()).collect();
+        let tries = added.iter().filter(|peer| !peer.down).count();
+        Self {
+            range: start..peers.len(),
+            total_weight: weights.iter().map(|w| u64::from(*w)).sum(),
+            tries: u32::try_from(tries).unwrap_or(u32::MAX),
+            balancer: balance::balancer(&conf.method, &servers, &weights),
+        }
+    }
+}
+
+/// nginx names an implicit upstream by its host alone.
+fn log_name(conf: &model::Upstream) -> Arc<str> {
+    match conf.name.rsplit_once(':') {
+        Some((host, port))
+            if !conf.explicit && !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit()) =>
+        {
+            host.into()
+        }
+        _ => conf.name.clone(),
+    }
+}

@@ -1,0 +1,207 @@
+//! What is known of the peers, as text: the old worker's gift to the new one at a reload.
+//!
+//! A line a peer; seconds are ages, because two processes need not share a clock. A line that cannot be read is left
+//! out: then the peer starts afresh, as it does under nginx.
+
+use std::{collections::HashMap, fmt::Write};
+
+use super::{Average, Group, Peer, live::Live, tries::seconds};
+
+/// State of the peers of many groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    groups: HashMap<String, Vec<Saved>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Saved {
+    addr: String,
+    backup: bool,
+    weight: u32,
+    effective_weight: i64,
+    current_weight: i64,
+    fails: u32,
+    /// Seconds since then; None for never.
+    accessed: Option<i64>,
+    checked: Option<i64>,
+    times: [Average; 4],
+}
+
+impl Snapshot {
+    /// The state of `groups` now. An upstream's name should not occur twice.
+    pub fn take<'a>(groups: impl IntoIterator<Item = &'a Group>, now: u64) -> Self {
+        let groups = groups.into_iter().map(|group| {
+            let live = group.live();
+            let saved = group.peers().iter().zip(live.iter());
+            let saved = saved.map(|(peer, live)| Saved::new(peer, live, seconds(now)));
+            (group.name().to_string(), saved.collect())
+        });
+        Self {
+            groups: groups.collect(),
+        }
+    }
+
+    /// The state as text.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (name, peers) in &self.groups {
+            for peer in peers {
+                peer.write(name, &mut text);
+            }
+        }
+        text
+    }
+
+    /// Reads [`to_text`](Self::to_text).
+    pub fn from_text(text: &str) -> Self {
+        let mut snapshot = Self::default();
+        for (name, saved) in text.lines().filter_map(Saved::parse) {
+            snapshot.groups.entry(name).or_default().push(saved);
+        }
+        snapshot
+    }
+
+    /// Gives the peers of group `name` their state back. An address that is listed twice is matched in order.
+    pub(super) fn restore(&self, name: &str, peers: &[Peer], live: &mut [Live], now: u64) {
+        let mut saved: Vec<&Saved> = self.groups.get(name).into_iter().flatten().collect();
+        for (peer, live) in peers.iter().zip(live) {
+            let same = |s: &&Saved| s.addr == *peer.text && s.backup == peer.backup;
+            if let Some(index) = saved.iter().position(same) {
+                saved.remove(index).restore(live, seconds(now));
+            }
+        }
+    }
+}
+
+impl Saved {
+    fn new(peer: &Peer, live: &Live, now: i64) -> Self {
+        let age = |then: i64| (then >= 0).then(|| now.saturating_sub(then));
+        Self {
+            addr: peer.text.to_string(),
+            backup: peer.backup,
+            weight: live.weight,
+            effective_weight: live.effective_weight,
+            current_weight: live.current_weight,
+            fails: live.fails,
+            accessed: age(live.accessed),
+            checked: age(live.checked),
+            times: [
+                live.times.connect,
+                live.times.header,
+                live.times.first_byte,
+                live.times.response,
+            ],
+        }
+    }
+
+    fn restore(&self, live: &mut Live, now: i64) {
+        live.fails = self.fails;
+        if let Some(age) = self.accessed {
+            live.accessed = now.saturating_sub(age);
+        }
+        if let Some(age) = self.checked {
+            live.checked = now.saturating_sub(age);
+        }
+        // Under another weight the old balance means nothing.
+        if self.weight == live.weight {
+            live.effective_weight = self.effective_weight.clamp(0, live.weight.into());
+            live.current_weight = self.current_weight;
+        }
+        [
+            live.times.connect,
+            live.times.header,
+            live.times.first_byte,
+            live.times.response,
+        ] = self.times;
+    }
+
+    fn write(&self, name: &str, text: &mut String) {
+        for field in [name, &self.addr] {
+            escape(field, text);
+            text.push('\t');
+        }
+        let backup = u8::from(self.backup);
+        let (weight, effective, current) =
+            (self.weight, self.effective_weight, self.current_weight);
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "{backup} {weight} {effective} {current} {}",
+            self.fails
+        );
+        let times = self.times.iter().map(|t| t.millis().map(i64::from));
+        for number in [self.accessed, self.checked].into_iter().chain(times) {
+            let _ = match number {
+                Some(number) => write!(text, " {number}"),
+                None => write!(text, " -"),
+            };
+        }
+        text.push('\n');
+    }
+
+    fn parse(line: &str) -> Option<(String, Self)> {
+        let mut fields = line.split('\t');
+        let (name, addr) = (unescape(fields.next()?), unescape(fields.next()?));
+        let mut numbers = fields.next()?.split(' ');
+        let mut number = || -> Option<Option<i64>> {
+            match numbers.next()? {
+                "-" => Some(None),
+                digits => digits.parse().ok().map(Some),
+            }
+        };
+        let saved = Self {
+            addr,
+            backup: number()?? != 0,
+            weight: number()??.try_into().ok()?,
+            effective_weight: number()??,
+            current_weight: number()??,
+            fails: number()??.try_into().ok()?,
+            accessed: number()?,
+            checked: number()?,
+            times: [
+                average(number()?)?,
+                average(number()?)?,
+                average(number()?)?,
+                average(number()?)?,
+            ],
+        };
+        Some((name, saved))
+    }
+}
+
+fn average(millis: Option<i64>) -> Option<Average> {
+    match millis {
+        None => Some(Average::default()),
+        Some(millis) => u32::try_from(millis).ok().map(Average::from_millis),
+    }
+}
+
+fn escape(field: &str, text: &mut String) {
+    for c in field.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '\t' => text.push_str("\\t"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            c => text.push(c),
+        }
+    }
+}
+
+fn unescape(field: &str) -> String {
+    let mut text = String::with_capacity(field.len());
+    let mut chars = field.chars();
+    while let Some(c) = chars.next() {
+        text.push(match c {
+            '\\' => match chars.next() {
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some(c) => c,
+                None => break,
+            },
+            c => c,
+        });
+    }
+    text
+}

@@ -1,0 +1,1 @@
+//! Pure replays of recorded sequences, arithmetic and properties.
