@@ -2,7 +2,7 @@
 //!
 //! A [`ErrorSink`] is one set of `error_log`s. [`ErrorSink::emit`] is the only door: it checks the severity and makes
 //! a tracing event that carries the sink, nginx's level and the connection; [`ErrorLayer`] formats the line and
-//! writes it where the sink says. Mirrors `ngx_log_error_core` (core/ngx_log.c).
+//! writes it where the sink says. Mirrors `ngx_log_error_core` (`core/ngx_log.c`).
 
 use std::{
     cell::RefCell,
@@ -160,7 +160,7 @@ pub(super) fn install() {
     ONCE.call_once(|| {
         let subscriber = Registry::default().with(ErrorLayer);
         // Another subscriber is one that a test has set.
-        let _ = tracing::subscriber::set_global_default(subscriber);
+        tracing::subscriber::set_global_default(subscriber).ok();
     });
 }
 
@@ -228,10 +228,10 @@ impl Visit for LineVisitor<'_> {
         }
         head(self.line, self.level);
         if let Some(conn) = self.conn {
-            let _ = write!(self.line, "*{conn} ");
+            write!(self.line, "*{conn} ").ok();
         }
         self.message_at = self.line.len();
-        let _ = write!(self.line, "{value:?}");
+        write!(self.line, "{value:?}").ok();
     }
 }
 
@@ -251,7 +251,7 @@ impl LineVisitor<'_> {
             let message = self.line.get(self.message_at..).unwrap_or_default();
             let text = format!("nginx: [{}] {message}", name(self.level));
             // Without a terminal there is nobody to tell.
-            let _ = std::io::stderr().write_all(text.as_bytes());
+            std::io::stderr().write_all(text.as_bytes()).ok();
         }
     }
 }
@@ -260,13 +260,14 @@ impl LineVisitor<'_> {
 fn head(line: &mut String, level: Level) {
     let date = clock::log_date();
     line.push_str(std::str::from_utf8(&date).unwrap_or_default());
-    let _ = write!(
+    write!(
         line,
         " [{}] {}#{}: ",
         name(level),
         std::process::id(),
         nix::unistd::gettid()
-    );
+    )
+    .ok();
 }
 
 fn floor_char_boundary(text: &str, limit: usize) -> usize {

@@ -10,7 +10,6 @@ mod error;
 mod file;
 pub mod format;
 mod syslog;
-mod walk;
 
 use std::{
     collections::HashMap,
@@ -52,7 +51,7 @@ impl Logs {
             return Ok(logs);
         };
         let mut result = Ok(());
-        walk::each_location(http, &mut |location| {
+        http.each_location(&mut |location| {
             let opened = logs.open_location(location);
             if result.is_ok() {
                 result = opened;
@@ -62,31 +61,27 @@ impl Logs {
     }
 
     /// The logs of a process that has no configuration yet: one error log, `stderr` where the file does not open.
-    /// The second value says why it did not.
-    pub fn startup(path: Option<&Path>) -> (Self, Option<String>) {
-        let target = path.map_or(LogTarget::Stderr, |path| LogTarget::File(path.into()));
-        let log = |target| model::ErrorLog {
-            target,
-            level: Level::Notice,
-        };
-        match Self::new(&[log(target)]) {
-            Ok(logs) => (logs, None),
-            Err(message) => {
-                let logs = Self::new(&[log(LogTarget::Stderr)]).expect("stderr needs no opening");
-                (logs, Some(message))
+    /// The second value says why it did not. With `verbose` lines of level `info` are taken as well (`-t`).
+    pub fn startup(path: Option<&Path>, verbose: bool) -> (Self, Option<String>) {
+        let level = if verbose { Level::Info } else { Level::Notice };
+        let failure = match path {
+            None => None,
+            Some(path) => {
+                let target = LogTarget::File(path.into());
+                match Self::new(&[model::ErrorLog { target, level }]) {
+                    Ok(logs) => return (logs, None),
+                    Err(message) => Some(message),
+                }
             }
-        }
+        };
+        let mut inner = Inner::empty();
+        let stderr = Arc::new(LogFile::stderr(inner.mode.clone()));
+        inner.main = ErrorSink::register(Sink::new(vec![(level, Output::Stderr(stderr))]));
+        (Self(Arc::new(inner)), failure)
     }
 
     fn new(main: &[model::ErrorLog]) -> Result<Self, String> {
-        error::install();
-        let mut inner = Inner {
-            mode: Arc::default(),
-            main: ErrorSink::default(),
-            files: Mutex::default(),
-            syslogs: Mutex::default(),
-            sinks: Mutex::default(),
-        };
+        let mut inner = Inner::empty();
         inner.main = inner.sink(main)?;
         Ok(Self(Arc::new(inner)))
     }
@@ -155,6 +150,17 @@ impl Logs {
 }
 
 impl Inner {
+    fn empty() -> Self {
+        error::install();
+        Self {
+            mode: Arc::default(),
+            main: ErrorSink::default(),
+            files: Mutex::default(),
+            syslogs: Mutex::default(),
+            sinks: Mutex::default(),
+        }
+    }
+
     fn files(&self) -> MutexGuard<'_, HashMap<LogTarget, Arc<LogFile>>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,7 +214,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let sinks = self.sinks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for sink in sinks.values() {
+        for sink in sinks.values().chain([&self.main]) {
             sink.unregister();
         }
     }
@@ -218,3 +224,6 @@ impl Drop for Inner {
 fn open_failed(path: &Path, error: &io::Error) -> String {
     format!("open() \"{}\" failed ({})", path.display(), Errno(error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,7 +75,7 @@ impl SyslogPeer {
         self.head(level as u8 - 1, &mut datagram);
         datagram.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
         // Nowhere to report it to: this is the error log.
-        let _ = self.send(&datagram);
+        self.send(&datagram).ok();
     }
 
     /// Appends what comes before the line of an access log.

@@ -134,7 +134,7 @@ impl Listeners {
     /// The descriptors, for a new binary.
     pub fn fds(&self) -> Vec<RawFd> {
         let sockets = self.list.iter().flat_map(|listener| &listener.sockets);
-        sockets.map(|socket| socket.as_raw_fd()).collect()
+        sockets.map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Thread number `thread`'s share of each socket. Needs tokio's context.
@@ -155,27 +155,25 @@ impl Listeners {
             .collect()
     }
 
-    /// Closes these sockets; the files of Unix sockets that `kept` does not have are removed.
-    pub fn retire(self, kept: &Self, report: Report<'_>) {
-        for Listener { addr, sockets, .. } in self.list {
-            drop(sockets);
-            let gone = !kept.list.iter().any(|listener| listener.addr == addr);
+    /// Removes the files of Unix sockets that `kept` does not have; before this is dropped after a reload.
+    pub fn retire(&self, kept: &Self, report: Report<'_>) {
+        for Listener { addr, .. } in &self.list {
+            let gone = !kept.list.iter().any(|listener| listener.addr == *addr);
             if let (Addr::Unix(path), true) = (addr, gone) {
                 report(
                     Level::Warn,
                     format_args!("deleting socket {}", path.display()),
                 );
-                bind::delete(&path, report);
+                bind::delete(path, report);
             }
         }
     }
 
-    /// Closes all sockets at the end of the program and removes the files of Unix sockets.
-    pub fn close(self, report: Report<'_>) {
-        for Listener { addr, sockets, .. } in self.list {
-            drop(sockets);
+    /// Removes the files of Unix sockets; before this is dropped at the end of the program.
+    pub fn close(&self, report: Report<'_>) {
+        for Listener { addr, .. } in &self.list {
             if let Addr::Unix(path) = addr {
-                bind::delete(&path, report);
+                bind::delete(path, report);
             }
         }
     }

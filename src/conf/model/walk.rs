@@ -1,15 +1,17 @@
-//! Visits every set of settings in a configuration: all that may name a log.
+//! Visits every set of settings in a configuration: all that may name a log or a directory.
 
-use crate::conf::model::{Http, Location, Locations, Op};
+use super::{Http, Location, Locations, Op};
 
-/// Calls `visit` for the settings of `http`, of each server, location, `if` and `limit_except`.
-pub(super) fn each_location(http: &Http, visit: &mut dyn FnMut(&Location)) {
-    location(&http.location, visit);
-    for server in &http.servers {
-        location(&server.location, visit);
-        ops(&server.rewrite, visit);
-        for (_, named) in &server.named {
-            location(named, visit);
+impl Http {
+    /// Calls `visit` for the settings of `http`, of each server, location, `if` and `limit_except`.
+    pub fn each_location(&self, visit: &mut dyn FnMut(&Location)) {
+        location(&self.location, visit);
+        for server in &self.servers {
+            location(&server.location, visit);
+            ops(&server.rewrite, visit);
+            for (_, named) in &server.named {
+                location(named, visit);
+            }
         }
     }
 }
