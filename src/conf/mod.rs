@@ -4,7 +4,13 @@
 
 pub mod model;
 
+mod address;
 mod error;
+mod lexer;
+mod parser;
+mod read;
+mod table;
+mod value;
 
 use std::path::PathBuf;
 
@@ -25,8 +31,6 @@ pub struct LoadOptions {
 
 /// Reads the configuration that `options` point at.
 pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
-    Err(ConfError::new(format!(
-        "{} cannot be read yet",
-        options.file.display()
-    )))
+    let tree = parser::parse(&options.file, &options.globals);
+    read::Reader::read(options, tree)
 }

@@ -54,7 +54,7 @@ layered! {
         /// `keepalive_min_timeout`
         keepalive_min_timeout: Duration = Duration::ZERO,
         /// `keepalive_disable`
-        keepalive_disable: KeepaliveDisable = KeepaliveDisable { msie6: true, safari: false },
+        keepalive_disable: KeepaliveDisable = KeepaliveDisable { none: false, msie6: true, safari: false },
         /// `lingering_close`
         lingering_close: LingeringClose = LingeringClose::On,
         /// `lingering_time`
@@ -156,6 +156,8 @@ impl TempPath {
 /// `keepalive_disable`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepaliveDisable {
+    /// `none`: nobody, if it stands alone.
+    pub none: bool,
     /// Old MSIE after a POST.
     pub msie6: bool,
     /// Safari on macOS.
@@ -322,6 +324,8 @@ impl TypeSet {
 /// `gzip_proxied`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GzipProxied {
+    /// `off`
+    pub off: bool,
     /// `any`
     pub any: bool,
     /// `expired`
