@@ -8,7 +8,11 @@ use crate::{
 
 /// Whether the client may go on.
 pub fn check<'g>(x: &Exchange<'g>) -> Result<(), Next<'g>> {
-    let rule = x.location.access.iter().find(|rule| applies(rule, &x.client.addr));
+    let rule = x
+        .location
+        .access
+        .iter()
+        .find(|rule| applies(rule, &x.client.addr));
     match rule {
         Some(rule) if !rule.allow => {
             x.log(Level::Error, format_args!("access forbidden by rule"));
@@ -21,7 +25,9 @@ pub fn check<'g>(x: &Exchange<'g>) -> Result<(), Next<'g>> {
 fn applies(rule: &AccessRule, client: &Addr) -> bool {
     match (&rule.subject, client) {
         (AccessSubject::All, _) | (AccessSubject::Unix, Addr::Unix(_)) => true,
-        (AccessSubject::Net(net), Addr::Inet(addr)) => net.contains(&addr.ip().to_canonical()) || net.contains(&addr.ip()),
+        (AccessSubject::Net(net), Addr::Inet(addr)) => {
+            net.contains(&addr.ip().to_canonical()) || net.contains(&addr.ip())
+        }
         _ => false,
     }
 }

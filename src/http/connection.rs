@@ -48,7 +48,9 @@ impl Thread {
 }
 
 async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
-    let Some(listen) = listen(&thread.live, &conn, socket) else { return };
+    let Some(listen) = listen(&thread.live, &conn, socket) else {
+        return;
+    };
     let mut timeout = listen.default_server.core.client_header_timeout;
     loop {
         if conn.buf.is_empty() && !wait(thread, &mut conn, timeout).await {
@@ -77,8 +79,13 @@ fn listen<'g>(live: &'g Live, conn: &Conn, socket: usize) -> Option<&'g Listen> 
         several => {
             let local = conn.local();
             let exact = several.iter().find(|i| listens[**i].options.addr == *local);
-            let wildcard = several.iter().find(|i| listens[**i].options.addr == listens[**i].bind_addr);
-            exact.or(wildcard).or(several.first()).and_then(|i| listens.get(*i))
+            let wildcard = several
+                .iter()
+                .find(|i| listens[**i].options.addr == listens[**i].bind_addr);
+            exact
+                .or(wildcard)
+                .or(several.first())
+                .and_then(|i| listens.get(*i))
         }
     }
 }
@@ -159,7 +166,10 @@ async fn after(x: &mut Exchange<'_>) -> After {
         LingeringClose::On if x.lingering_close || unread => {}
         _ => return After::Close,
     }
-    After::Linger { time: core.lingering_time, timeout: core.lingering_timeout }
+    After::Linger {
+        time: core.lingering_time,
+        timeout: core.lingering_timeout,
+    }
 }
 
 /// `tcp_nodelay`: set once a connection is kept alive.

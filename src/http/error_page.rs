@@ -59,7 +59,10 @@ async fn configured<'g>(x: &mut Exchange<'g>, page: &'g ErrorPage) -> Next<'g> {
         _ => {
             x.request.expect_tested = true;
             x.request.body.discarded = true;
-            if !matches!(page.overwrite, ErrorPageStatus::Code(301 | 302 | 303 | 307 | 308)) {
+            if !matches!(
+                page.overwrite,
+                ErrorPageStatus::Code(301 | 302 | 303 | 307 | 308)
+            ) {
                 x.response.error_status = 302;
             }
             x.response.set_location(&target);
@@ -83,7 +86,11 @@ async fn send_page<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     if let Some(page) = page {
         body.extend_from_slice(page.as_bytes());
         let agent = x.request.agent;
-        if x.location.core.msie_padding && (agent.msie || agent.chrome) && x.request.version >= 1000 && code >= 400 {
+        if x.location.core.msie_padding
+            && (agent.msie || agent.chrome)
+            && x.request.version >= 1000
+            && code >= 400
+        {
             body.extend_from_slice(status::MSIE_PADDING.as_bytes());
         }
         response.content_type = b"text/html".to_vec();

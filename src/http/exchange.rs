@@ -3,12 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use super::{
-    conn::Conn,
-    live::Live,
-    out::Out,
-    request::Request,
-    response::Response,
-    temp_file::TempFile,
+    conn::Conn, live::Live, out::Out, request::Request, response::Response, temp_file::TempFile,
     thread::Thread,
 };
 use crate::{
@@ -185,7 +180,11 @@ impl Client {
             Addr::Inet(addr) => addr.ip().to_string(),
             Addr::Unix(_) => "unix:".to_owned(),
         };
-        Self { addr: addr.clone(), text: text.into(), realip_done: false }
+        Self {
+            addr: addr.clone(),
+            text: text.into(),
+            realip_done: false,
+        }
     }
 }
 
@@ -241,7 +240,8 @@ impl<'g> Exchange<'g> {
             // A file that somebody else removed is no loss.
             drop(std::fs::remove_file(path));
         }
-        self.thread.recycle(self.request, self.response, self.attempts);
+        self.thread
+            .recycle(self.request, self.response, self.attempts);
         self.conn
     }
 
@@ -257,7 +257,11 @@ impl<'g> Exchange<'g> {
         let sink = self.live.error_sink(self.location);
         if sink.enabled(level) {
             let context = Context(self);
-            sink.emit(level, Some(self.conn.id), format_args!("{message}{context}"));
+            sink.emit(
+                level,
+                Some(self.conn.id),
+                format_args!("{message}{context}"),
+            );
         }
     }
 
@@ -269,7 +273,11 @@ impl<'g> Exchange<'g> {
     /// Remembers what a pattern captured in `subject`; named groups become variables.
     pub fn set_captures(&mut self, pattern: &BoundPattern, subject: &[u8], captures: Captures) {
         for &(group, slot) in &pattern.slots {
-            let value = captures.get(group).copied().flatten().map(|(start, end)| subject[start..end].to_vec());
+            let value = captures
+                .get(group)
+                .copied()
+                .flatten()
+                .map(|(start, end)| subject[start..end].to_vec());
             self.assign(slot, Some(value.unwrap_or_default()));
         }
         self.captured.clear();
@@ -307,17 +315,25 @@ impl<'g> Exchange<'g> {
     fn slot_mut(&mut self, slot: SlotId) -> &mut SlotState {
         let at = slot.0 as usize;
         if self.slots.len() <= at {
-            self.slots.resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
+            self.slots
+                .resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
         }
         &mut self.slots[at]
     }
 
     /// Value of a variable of the configuration, computed by `compute` unless it is known.
-    pub fn slot(&mut self, slot: SlotId, compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>) -> Option<&[u8]> {
+    pub fn slot(
+        &mut self,
+        slot: SlotId,
+        compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
+    ) -> Option<&[u8]> {
         match self.slot_mut(slot) {
             SlotState::Value(..) => {}
             SlotState::Busy => {
-                self.log(Level::Error, format_args!("cycle while evaluating variable"));
+                self.log(
+                    Level::Error,
+                    format_args!("cycle while evaluating variable"),
+                );
                 return None;
             }
             state @ SlotState::Unknown => {
@@ -355,7 +371,12 @@ impl fmt::Display for Context<'_, '_> {
         }
         if let Some(upstream) = &x.upstream {
             let UpstreamContext { scheme, peer, uri } = upstream;
-            write!(f, ", upstream: \"{scheme}{peer}{}{}\"", if peer.starts_with("unix:") { ":" } else { "" }, uri.escape_log())?;
+            write!(
+                f,
+                ", upstream: \"{scheme}{peer}{}{}\"",
+                if peer.starts_with("unix:") { ":" } else { "" },
+                uri.escape_log()
+            )?;
         }
         if let Some(host) = x.request.headers.get(Known::Host) {
             write!(f, ", host: \"{}\"", host.escape_log())?;

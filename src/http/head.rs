@@ -41,7 +41,11 @@ struct Room {
 impl Room {
     fn new(core: &ServerCore) -> Self {
         let (large, size) = core.large_client_header_buffers;
-        Self { left: core.client_header_buffer_size, large, size }
+        Self {
+            left: core.client_header_buffer_size,
+            large,
+            size,
+        }
     }
 
     /// Takes `len` bytes for a line; false when no buffer can hold it.
@@ -108,7 +112,11 @@ fn keep_partial_line(x: &mut Exchange<'_>) {
 
 fn invalid_line(x: &mut Exchange<'_>, error: LineError) -> Head {
     x.log(Level::Info, format_args!("{}", error.message()));
-    Head::Refused(if error == LineError::Version { 505 } else { 400 })
+    Head::Refused(if error == LineError::Version {
+        505
+    } else {
+        400
+    })
 }
 
 /// Reads more bytes of the head.
@@ -122,12 +130,18 @@ async fn fill(x: &mut Exchange<'_>, deadline: Option<Now>) -> Result<(), Head> {
     match x.conn.read(deadline).await {
         Ok(n) if n > 0 => Ok(()),
         Ok(_) => {
-            x.log(Level::Info, format_args!("client prematurely closed connection"));
+            x.log(
+                Level::Info,
+                format_args!("client prematurely closed connection"),
+            );
             Err(Head::Gone(400))
         }
         Err(ConnError::Timeout) => {
             x.timed_out = true;
-            x.log(Level::Info, format_args!("client timed out (110: Connection timed out)"));
+            x.log(
+                Level::Info,
+                format_args!("client timed out (110: Connection timed out)"),
+            );
             Err(Head::Gone(408))
         }
         Err(ConnError::Io(_)) => Err(Head::Gone(400)),
@@ -147,7 +161,10 @@ fn accept_line(x: &mut Exchange<'_>, line: &RequestLine) -> Result<(), u16> {
     x.conn.buf = buf;
     result?;
     if x.request.version < 1000 && x.request.method != Method::Get {
-        x.log(Level::Info, format_args!("client sent invalid method in HTTP/0.9 request"));
+        x.log(
+            Level::Info,
+            format_args!("client sent invalid method in HTTP/0.9 request"),
+        );
         return Err(400);
     }
     if let Some(host) = host {
@@ -160,7 +177,9 @@ fn accept_line(x: &mut Exchange<'_>, line: &RequestLine) -> Result<(), u16> {
 fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<(), u16> {
     let request = &mut x.request;
     request.valid_target = target.first() == Some(&b'/');
-    let path_end = line.args.map_or(target.len(), |args| args - 1 - line.target.start);
+    let path_end = line
+        .args
+        .map_or(target.len(), |args| args - 1 - line.target.start);
     request.quoted_uri = memchr::memchr(b'%', &target[..path_end]).is_some();
     if !line.complex {
         request.uri.extend_from_slice(&target[..path_end]);
@@ -178,7 +197,9 @@ fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<()
     };
     match uri::normalize(text, x.server.core.merge_slashes, &mut request.uri) {
         Ok(args) => {
-            request.args.extend_from_slice(args.map_or(&b""[..], |range| &text[range]));
+            request
+                .args
+                .extend_from_slice(args.map_or(&b""[..], |range| &text[range]));
             Ok(())
         }
         Err(_invalid) => {
@@ -216,7 +237,10 @@ async fn fields(x: &mut Exchange<'_>, mut room: Room, deadline: Option<Now>) -> 
             Ok(false) => {
                 if !room.admits_more_than(x.conn.buf.len()) {
                     let line = x.conn.buf.filled().escape_log().into_owned();
-                    x.log(Level::Info, format_args!("client sent too long header line: \"{line}...\""));
+                    x.log(
+                        Level::Info,
+                        format_args!("client sent too long header line: \"{line}...\""),
+                    );
                     x.lingering_close = true;
                     return Head::Refused(494);
                 }
@@ -237,37 +261,59 @@ async fn fields(x: &mut Exchange<'_>, mut room: Room, deadline: Option<Now>) -> 
 }
 
 /// Takes over the lines that are complete; true at the end of the head.
-fn lines(x: &mut Exchange<'_>, buf: &mut Buf, room: &mut Room, count: &mut usize) -> Result<bool, u16> {
+fn lines(
+    x: &mut Exchange<'_>,
+    buf: &mut Buf,
+    room: &mut Room,
+    count: &mut usize,
+) -> Result<bool, u16> {
     loop {
         let core = &x.server.core;
         let (len, end) = match headers::line(buf.filled(), core.underscores_in_headers) {
             Line::Partial => return Ok(false),
             Line::End(len) => (len, true),
-            Line::Field { name, value, len, valid } => {
+            Line::Field {
+                name,
+                value,
+                len,
+                valid,
+            } => {
                 if valid || !core.ignore_invalid_headers {
                     *count += 1;
                     if *count > core.max_headers {
-                        x.log(Level::Info, format_args!("client sent too many header lines"));
+                        x.log(
+                            Level::Info,
+                            format_args!("client sent too many header lines"),
+                        );
                         x.lingering_close = true;
                         return Err(494);
                     }
                     field(x, name, value)?;
                 } else {
                     let line = buf.filled()[..len].trim_ascii_end().escape_log();
-                    x.log(Level::Info, format_args!("client sent invalid header line: \"{line}\""));
+                    x.log(
+                        Level::Info,
+                        format_args!("client sent invalid header line: \"{line}\""),
+                    );
                 }
                 (len, false)
             }
             Line::Invalid(at) => {
                 let line = buf.filled()[..at].escape_log();
                 let bad = buf.filled()[at];
-                x.log(Level::Info, format_args!("client sent invalid header line: \"{line}\\x{bad:02x}...\""));
+                x.log(
+                    Level::Info,
+                    format_args!("client sent invalid header line: \"{line}\\x{bad:02x}...\""),
+                );
                 return Err(400);
             }
         };
         if !room.take(len) {
             let line = buf.filled()[..len].escape_log();
-            x.log(Level::Info, format_args!("client sent too long header line: \"{line}...\""));
+            x.log(
+                Level::Info,
+                format_args!("client sent too long header line: \"{line}...\""),
+            );
             x.lingering_close = true;
             return Err(494);
         }
@@ -285,7 +331,11 @@ fn field(x: &mut Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
     if is_unique(known)
         && let Some(previous) = x.request.headers.get(known)
     {
-        let what = if known == Known::Host { "host header" } else { "header line" };
+        let what = if known == Known::Host {
+            "host header"
+        } else {
+            "header line"
+        };
         x.log(
             Level::Info,
             format_args!(
@@ -348,22 +398,38 @@ fn check(x: &mut Exchange<'_>) -> Result<(), u16> {
 fn framing(x: &mut Exchange<'_>) -> Result<(), (u16, String)> {
     let request = &mut x.request;
     if !request.headers.has(Known::Host) && request.version > 1000 {
-        return Err((400, "client sent HTTP/1.1 request without \"Host\" header".to_owned()));
+        return Err((
+            400,
+            "client sent HTTP/1.1 request without \"Host\" header".to_owned(),
+        ));
     }
     if let Some(value) = request.headers.get(Known::ContentLength) {
-        request.content_length = Some(
-            parse_length(value).ok_or_else(|| (400, "client sent invalid \"Content-Length\" header".to_owned()))?,
-        );
+        request.content_length = Some(parse_length(value).ok_or_else(|| {
+            (
+                400,
+                "client sent invalid \"Content-Length\" header".to_owned(),
+            )
+        })?);
     }
     if let Some(coding) = request.headers.get(Known::TransferEncoding) {
         if request.version < 1001 {
-            return Err((400, "client sent HTTP/1.0 request with \"Transfer-Encoding\" header".to_owned()));
+            return Err((
+                400,
+                "client sent HTTP/1.0 request with \"Transfer-Encoding\" header".to_owned(),
+            ));
         }
         if !coding.eq_ignore_ascii_case(b"chunked") {
-            return Err((501, format!("client sent unknown \"Transfer-Encoding\": \"{}\"", coding.escape_log())));
+            return Err((
+                501,
+                format!(
+                    "client sent unknown \"Transfer-Encoding\": \"{}\"",
+                    coding.escape_log()
+                ),
+            ));
         }
         if request.content_length.is_some() {
-            let message = "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time";
+            let message =
+                "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time";
             return Err((400, message.to_owned()));
         }
         request.chunked = true;

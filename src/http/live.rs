@@ -94,34 +94,57 @@ pub struct Live {
 }
 
 impl Live {
-    /// Builds it. `snapshot` is what an earlier generation knew of its peers. None without an `http` block.
-    pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Option<Arc<Self>> {
-        let http = config.http.as_ref()?;
+    /// Builds it. `snapshot` is what an earlier generation knew of its peers.
+    pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
         let now = clock::now().millis();
+        let http = config.http.as_ref();
         let snapshot = snapshot.map(Snapshot::from_text);
-        let groups = http.upstreams.iter().map(|u| Arc::new(Group::new(u, snapshot.as_ref(), now))).collect();
+        let groups = http
+            .iter()
+            .flat_map(|http| &http.upstreams)
+            .map(|u| Arc::new(Group::new(u, snapshot.as_ref(), now)))
+            .collect();
         let mut sockets: Vec<(&crate::common::addr::Addr, Vec<usize>)> = Vec::new();
-        for (index, listen) in http.listens.iter().enumerate() {
-            match sockets.iter_mut().find(|(addr, _)| **addr == listen.bind_addr) {
+        for (index, listen) in http.iter().flat_map(|http| &http.listens).enumerate() {
+            match sockets
+                .iter_mut()
+                .find(|(addr, _)| **addr == listen.bind_addr)
+            {
                 Some((_, listens)) => listens.push(index),
                 None => sockets.push((&listen.bind_addr, vec![index])),
             }
         }
         let sockets = sockets.into_iter().map(|(_, listens)| listens).collect();
         let mut sinks = HashMap::new();
-        each_location(http, &mut |location| {
-            if let Some(error_log) = &location.core.error_log {
-                sinks.insert(location.id, logs.sink(error_log));
-            }
-        });
-        let hostname = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+        if let Some(http) = http {
+            each_location(http, &mut |location| {
+                if let Some(error_log) = &location.core.error_log {
+                    sinks.insert(location.id, logs.sink(error_log));
+                }
+            });
+        }
+        let hostname = nix::unistd::gethostname()
+            .ok()
+            .and_then(|name| name.into_string().ok())
+            .unwrap_or_default();
         let main_sink = logs.main();
-        Some(Arc::new(Self { groups, sockets, counts: Counts::default(), hostname, sinks, main_sink, config }))
+        Arc::new(Self {
+            groups,
+            sockets,
+            counts: Counts::default(),
+            hostname,
+            sinks,
+            main_sink,
+            config,
+        })
     }
 
     /// The `http` block.
     pub fn http(&self) -> &model::Http {
-        self.config.http.as_ref().expect("Live is made with an http block only")
+        self.config
+            .http
+            .as_ref()
+            .expect("connections come in only where there is an http block")
     }
 
     /// The whole configuration.
@@ -137,7 +160,11 @@ impl Live {
     /// Where messages about requests in `location` go.
     pub fn error_sink(&self, location: &Location) -> ErrorSink {
         match &location.core.error_log {
-            Some(_) => self.sinks.get(&location.id).copied().unwrap_or(self.main_sink),
+            Some(_) => self
+                .sinks
+                .get(&location.id)
+                .copied()
+                .unwrap_or(self.main_sink),
             None => self.main_sink,
         }
     }
@@ -149,7 +176,11 @@ impl Live {
 
     /// What is known of all peers, as text for the next generation.
     pub fn snapshot(&self) -> String {
-        Snapshot::take(self.groups.iter().map(|group| &**group), clock::now().millis()).to_text()
+        Snapshot::take(
+            self.groups.iter().map(|group| &**group),
+            clock::now().millis(),
+        )
+        .to_text()
     }
 }
 

@@ -10,7 +10,11 @@ pub fn request(x: &mut Exchange<'_>) {
     }
     let location = x.location;
     for log in location.access_log.iter() {
-        let place = Place { error: x.live.error_sink(location), conn: x.conn.id, root: &location.core.root };
+        let place = Place {
+            error: x.live.error_sink(location),
+            conn: x.conn.id,
+            root: &location.core.root,
+        };
         let access = x.thread.access.clone();
         access.write(log, x, place);
     }

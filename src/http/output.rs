@@ -102,12 +102,18 @@ pub fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
     x.action = Action::SendingToClient;
     match error {
         ConnError::Timeout => {
-            x.log(Level::Info, format_args!("client timed out (110: Connection timed out)"));
+            x.log(
+                Level::Info,
+                format_args!("client timed out (110: Connection timed out)"),
+            );
             x.timed_out = true;
             Next::Terminate(408)
         }
         ConnError::Io(error) => {
-            x.log(Level::Info, format_args!("send() failed ({})", crate::common::errno::Errno(error)));
+            x.log(
+                Level::Info,
+                format_args!("send() failed ({})", crate::common::errno::Errno(error)),
+            );
             x.broken = true;
             Next::Terminate(super::phases::CLIENT_CLOSED)
         }
@@ -206,7 +212,12 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     if !x.response.own_location || !x.location.core.absolute_redirect {
         return;
     }
-    let Some(path) = x.response.headers.get(Known::Location).filter(|path| path.starts_with(b"/")) else {
+    let Some(path) = x
+        .response
+        .headers
+        .get(Known::Location)
+        .filter(|path| path.starts_with(b"/"))
+    else {
         return;
     };
     let mut address = b"http://".to_vec();
@@ -218,7 +229,11 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     } else {
         address.extend_from_slice(&x.request.host);
     }
-    let port = x.conn.local().port().filter(|port| *port != 80 && core.port_in_redirect);
+    let port = x
+        .conn
+        .local()
+        .port()
+        .filter(|port| *port != 80 && core.port_in_redirect);
     if let Some(port) = port {
         address.extend_from_slice(format!(":{port}").as_bytes());
     }

@@ -109,11 +109,17 @@ async fn location<'g>(x: &mut Exchange<'g>, mut search: bool) -> Result<(), Next
         if search {
             find(x)?;
         }
-        if matches!(x.location.kind, LocationKind::Block) && std::ptr::eq(x.location, &*x.server.location) {
+        if matches!(x.location.kind, LocationKind::Block)
+            && std::ptr::eq(x.location, &*x.server.location)
+        {
             return Ok(());
         }
         let ops = &x.location.rewrite;
-        let (flow, uri_changed) = if ops.is_empty() { (Flow::Continue, false) } else { rewrite::run(x, ops).await };
+        let (flow, uri_changed) = if ops.is_empty() {
+            (Flow::Continue, false)
+        } else {
+            rewrite::run(x, ops).await
+        };
         if let Flow::Stop(next) = flow {
             return Err(next);
         }
@@ -123,7 +129,10 @@ async fn location<'g>(x: &mut Exchange<'g>, mut search: bool) -> Result<(), Next
         x.uri_changes -= 1;
         if x.uri_changes == 0 {
             let uri = x.request.uri.escape_log();
-            x.log(Level::Error, format_args!("rewrite or internal redirection cycle while processing \"{uri}\""));
+            x.log(
+                Level::Error,
+                format_args!("rewrite or internal redirection cycle while processing \"{uri}\""),
+            );
             return Err(Next::Status(500));
         }
         search = true;
@@ -145,7 +154,10 @@ fn find<'g>(x: &mut Exchange<'g>) -> Result<(), Next<'g>> {
         && !x.request.body.discarded
         && !x.request.body.complete
     {
-        x.log(Level::Error, format_args!("client intended to send too large body: {length} bytes"));
+        x.log(
+            Level::Error,
+            format_args!("client intended to send too large body: {length} bytes"),
+        );
         x.request.expect_tested = true;
         x.request.body.discarded = true;
         return Err(Next::Status(413));
@@ -192,7 +204,9 @@ pub fn internal_redirect<'g>(x: &mut Exchange<'g>, uri: Vec<u8>, args: Vec<u8>) 
         let uri = uri.escape_log();
         x.log(
             Level::Error,
-            format_args!("rewrite or internal redirection cycle while internally redirecting to \"{uri}\""),
+            format_args!(
+                "rewrite or internal redirection cycle while internally redirecting to \"{uri}\""
+            ),
         );
         return Next::Status(500);
     }
@@ -212,7 +226,9 @@ pub fn named_location<'g>(x: &mut Exchange<'g>, name: &[u8]) -> Next<'g> {
         let name = name.escape_log();
         x.log(
             Level::Error,
-            format_args!("rewrite or internal redirection cycle while redirect to named location \"{name}\""),
+            format_args!(
+                "rewrite or internal redirection cycle while redirect to named location \"{name}\""
+            ),
         );
         return Next::Status(500);
     }
@@ -223,7 +239,10 @@ pub fn named_location<'g>(x: &mut Exchange<'g>, name: &[u8]) -> Next<'g> {
         }
         None => {
             let name = name.escape_log();
-            x.log(Level::Error, format_args!("could not find named location \"{name}\""));
+            x.log(
+                Level::Error,
+                format_args!("could not find named location \"{name}\""),
+            );
             Next::Status(500)
         }
     }

@@ -27,7 +27,10 @@ pub fn apply(x: &mut Exchange<'_>) {
     }
     // Only X-Forwarded-For and headers by name are lists; X-Real-IP is one address.
     if let Some(addr) = forwarded(&x.client.addr, &value, conf) {
-        x.client = Client { realip_done: true, ..Client::of(&addr) };
+        x.client = Client {
+            realip_done: true,
+            ..Client::of(&addr)
+        };
     }
 }
 
@@ -35,11 +38,17 @@ pub fn apply(x: &mut Exchange<'_>) {
 fn forwarded(addr: &Addr, list: &[u8], conf: &Realip) -> Option<Addr> {
     let mut found = None;
     let mut current = addr.clone();
-    for text in list.split(|c| matches!(c, b',' | b' ')).rev().filter(|text| !text.is_empty()) {
+    for text in list
+        .split(|c| matches!(c, b',' | b' '))
+        .rev()
+        .filter(|text| !text.is_empty())
+    {
         if !is_trusted(&current, conf) {
             return found;
         }
-        let Some(next) = parse(text) else { return found };
+        let Some(next) = parse(text) else {
+            return found;
+        };
         found = Some(next.clone());
         if !conf.recursive {
             return found;
@@ -54,7 +63,9 @@ fn is_trusted(addr: &Addr, conf: &Realip) -> bool {
         Addr::Unix(_) => conf.from_unix,
         Addr::Inet(addr) => {
             let ip = addr.ip();
-            conf.from.iter().any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
+            conf.from
+                .iter()
+                .any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
         }
     }
 }
@@ -92,11 +103,23 @@ mod tests {
 
     #[test]
     fn proxies_name_clients() {
-        assert_eq!(find("10.0.0.1", "1.1.1.1, 10.0.0.2", false).as_deref(), Some("10.0.0.2:0"));
-        assert_eq!(find("10.0.0.1", "1.1.1.1, 10.0.0.2", true).as_deref(), Some("1.1.1.1:0"));
-        assert_eq!(find("10.0.0.1", "2.2.2.2, 1.1.1.1, 10.0.0.2", true).as_deref(), Some("1.1.1.1:0"));
+        assert_eq!(
+            find("10.0.0.1", "1.1.1.1, 10.0.0.2", false).as_deref(),
+            Some("10.0.0.2:0")
+        );
+        assert_eq!(
+            find("10.0.0.1", "1.1.1.1, 10.0.0.2", true).as_deref(),
+            Some("1.1.1.1:0")
+        );
+        assert_eq!(
+            find("10.0.0.1", "2.2.2.2, 1.1.1.1, 10.0.0.2", true).as_deref(),
+            Some("1.1.1.1:0")
+        );
         assert_eq!(find("9.0.0.1", "1.1.1.1", true), None);
         assert_eq!(find("10.0.0.1", "junk", true), None);
-        assert_eq!(find("10.0.0.1", "[::1]:80", false).as_deref(), Some("[::1]:80"));
+        assert_eq!(
+            find("10.0.0.1", "[::1]:80", false).as_deref(),
+            Some("[::1]:80")
+        );
     }
 }

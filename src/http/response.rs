@@ -58,7 +58,12 @@ impl Response {
         trailers.clear();
         let mut content_type = std::mem::take(&mut self.content_type);
         content_type.clear();
-        *self = Self { headers, trailers, content_type, ..Self::default() };
+        *self = Self {
+            headers,
+            trailers,
+            content_type,
+            ..Self::default()
+        };
     }
 
     /// Forgets what a handler said before an internal redirect (`ngx_http_clean_header`).
@@ -88,7 +93,9 @@ impl Response {
 
     /// Makes an `ETag` weak, or drops one that is no valid tag (`ngx_http_weak_etag`).
     pub fn weaken_etag(&mut self) {
-        let Some(etag) = self.headers.get(Known::ETag) else { return };
+        let Some(etag) = self.headers.get(Known::ETag) else {
+            return;
+        };
         if etag.starts_with(b"W/") {
             return;
         }

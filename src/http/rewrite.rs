@@ -41,7 +41,11 @@ enum Step<'g> {
 
 /// Runs the directives of a block; says whether the URI changed so that a location must be found again.
 pub async fn run<'g>(x: &mut Exchange<'g>, ops: &'g [Op]) -> (Flow<'g>, bool) {
-    let mut run = Run { quote: true, uri_changed: false, log: x.location.rewrite_log };
+    let mut run = Run {
+        quote: true,
+        uri_changed: false,
+        log: x.location.rewrite_log,
+    };
     let flow = match Box::pin(block(x, &mut run, ops)).await {
         Step::Stop(next) => Flow::Stop(next),
         Step::Next | Step::Exit => Flow::Continue,
@@ -61,7 +65,9 @@ async fn block<'g>(x: &mut Exchange<'g>, run: &mut Run, ops: &'g [Op]) -> Step<'
                 Box::pin(block(x, run, &inner.ops)).await
             }
             Op::Rewrite(rewrite) => rewrite_uri(x, run, rewrite),
-            Op::Return { status, text } => return Step::Stop(answer(x, *status, text.as_ref()).await),
+            Op::Return { status, text } => {
+                return Step::Stop(answer(x, *status, text.as_ref()).await);
+            }
             Op::Break => {
                 run.uri_changed = false;
                 Step::Exit
@@ -137,13 +143,21 @@ fn value(x: &mut Exchange<'_>, id: &VarId) -> Vec<u8> {
 fn holds(x: &mut Exchange<'_>, run: &Run, condition: &Condition) -> bool {
     match condition {
         Condition::Truth(var) => !matches!(&value(x, var)[..], b"" | b"0"),
-        Condition::Equal { var, value: right, negate } => {
+        Condition::Equal {
+            var,
+            value: right,
+            negate,
+        } => {
             let left = value(x, var);
             let mut other = Vec::new();
             render(x, right, run.quote, &mut other);
             (left == other) != *negate
         }
-        Condition::Match { var, pattern, negate } => {
+        Condition::Match {
+            var,
+            pattern,
+            negate,
+        } => {
             let subject = value(x, var);
             let matched = x.matches(pattern, &subject);
             log_match(x, run, pattern.pattern.as_str(), &subject, matched);
@@ -162,7 +176,9 @@ fn holds(x: &mut Exchange<'_>, run: &Run, condition: &Condition) -> bool {
 
 fn file_test(path: &std::path::Path, test: FileTest) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    let Ok(meta) = std::fs::metadata(path) else { return false };
+    let Ok(meta) = std::fs::metadata(path) else {
+        return false;
+    };
     match test {
         FileTest::File => meta.is_file(),
         FileTest::Directory => meta.is_dir(),
@@ -175,7 +191,10 @@ fn log_match(x: &Exchange<'_>, run: &Run, pattern: &str, subject: &[u8], matched
     if run.log {
         let subject = subject.escape_log();
         let verb = if matched { "matches" } else { "does not match" };
-        x.log(Level::Notice, format_args!("\"{pattern}\" {verb} \"{subject}\""));
+        x.log(
+            Level::Notice,
+            format_args!("\"{pattern}\" {verb} \"{subject}\""),
+        );
     }
 }
 
@@ -218,11 +237,17 @@ fn rewrite_uri<'g>(x: &mut Exchange<'g>, run: &mut Run, rewrite: &Rewrite) -> St
     }
     if run.log {
         let (uri, args) = (text.escape_log(), x.request.args.escape_log());
-        x.log(Level::Notice, format_args!("rewritten data: \"{uri}\", args: \"{args}\""));
+        x.log(
+            Level::Notice,
+            format_args!("rewritten data: \"{uri}\", args: \"{args}\""),
+        );
     }
     std::mem::swap(&mut x.request.uri, &mut text);
     if x.request.uri.is_empty() {
-        x.log(Level::Error, format_args!("the rewritten URI has a zero length"));
+        x.log(
+            Level::Error,
+            format_args!("the rewritten URI has a zero length"),
+        );
         return Step::Stop(Next::Status(500));
     }
     match rewrite.flag {
@@ -233,7 +258,11 @@ fn rewrite_uri<'g>(x: &mut Exchange<'g>, run: &mut Run, rewrite: &Rewrite) -> St
 
 /// The replacement with its variables. For a URI it is split at the first `?` of the template's own text; for a redirect
 /// it stays whole and the arguments only say whether there was one.
-fn replacement(x: &mut Exchange<'_>, template: &Template, redirect: bool) -> (Vec<u8>, Option<Vec<u8>>) {
+fn replacement(
+    x: &mut Exchange<'_>,
+    template: &Template,
+    redirect: bool,
+) -> (Vec<u8>, Option<Vec<u8>>) {
     let escape = escapes_captures(x);
     let mut text = Vec::new();
     let mut args: Option<Vec<u8>> = None;
@@ -251,7 +280,12 @@ fn replacement(x: &mut Exchange<'_>, template: &Template, redirect: bool) -> (Ve
                 }
             }
             (part, Some(args)) if !redirect => push_part(x, part, escape, args),
-            (part, has_args) => push_part(x, part, escape && (redirect || has_args.is_some()), &mut text),
+            (part, has_args) => push_part(
+                x,
+                part,
+                escape && (redirect || has_args.is_some()),
+                &mut text,
+            ),
         }
     }
     (text, args)
@@ -271,7 +305,10 @@ fn redirect_to<'g>(
         address.extend_from_slice(&x.request.args);
     }
     if run.log {
-        x.log(Level::Notice, format_args!("rewritten redirect: \"{}\"", address.escape_log()));
+        x.log(
+            Level::Notice,
+            format_args!("rewritten redirect: \"{}\"", address.escape_log()),
+        );
     }
     x.response.set_location(&address);
     Step::Stop(Next::Status(status))

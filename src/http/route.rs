@@ -53,13 +53,18 @@ pub fn validate_host(text: &[u8]) -> Option<Host> {
     if name.is_empty() {
         return None;
     }
-    Some(Host { name: name.to_ascii_lowercase(), port })
+    Some(Host {
+        name: name.to_ascii_lowercase(),
+        port,
+    })
 }
 
 fn port(digits: &[u8]) -> Option<u16> {
     match digits {
         [] => Some(0),
-        _ if digits.iter().all(u8::is_ascii_digit) => std::str::from_utf8(digits).ok()?.parse().ok(),
+        _ if digits.iter().all(u8::is_ascii_digit) => {
+            std::str::from_utf8(digits).ok()?.parse().ok()
+        }
         _ => None,
     }
 }
@@ -74,13 +79,25 @@ fn find<'g>(names: &'g ServerNames, host: &[u8]) -> Option<Found<'g>> {
     if let Some(server) = names.exact.get(host) {
         return Some(Found::Server(server));
     }
-    if let Some((_, server)) = names.leading.iter().find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix)) {
+    if let Some((_, server)) = names
+        .leading
+        .iter()
+        .find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix))
+    {
         return Some(Found::Server(server));
     }
-    if let Some((_, server)) = names.trailing.iter().find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix)) {
+    if let Some((_, server)) = names
+        .trailing
+        .iter()
+        .find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix))
+    {
         return Some(Found::Server(server));
     }
-    names.regex.iter().find(|(p, _)| p.pattern.is_match(host)).map(|(p, server)| Found::Pattern(p, server))
+    names
+        .regex
+        .iter()
+        .find(|(p, _)| p.pattern.is_match(host))
+        .map(|(p, server)| Found::Pattern(p, server))
 }
 
 /// Makes the server for `host` the exchange's; the present one stays when no name matches.
@@ -111,7 +128,10 @@ pub fn find_location(x: &mut Exchange<'_>) -> Match {
     x.location = &x.server.location;
     search(x, &x.server.location.children);
     let location = x.location;
-    if location.auto_redirect && location.name.len() == x.request.uri.len() + 1 && location.name.last() == Some(&b'/') {
+    if location.auto_redirect
+        && location.name.len() == x.request.uri.len() + 1
+        && location.name.last() == Some(&b'/')
+    {
         let mut address = Vec::new();
         uri::escape(&location.name, uri::Escape::Uri, &mut address);
         return Match::AddSlash(address);
@@ -144,10 +164,13 @@ fn search<'g>(x: &mut Exchange<'g>, locations: &'g Locations) -> bool {
         return false;
     }
     let uri = std::mem::take(&mut x.request.uri);
-    let found = locations.regexes.iter().find(|location| match &location.kind {
-        LocationKind::Regex(pattern) => x.matches(pattern, &uri),
-        _ => false,
-    });
+    let found = locations
+        .regexes
+        .iter()
+        .find(|location| match &location.kind {
+            LocationKind::Regex(pattern) => x.matches(pattern, &uri),
+            _ => false,
+        });
     x.request.uri = uri;
     match found {
         Some(location) => {
@@ -171,9 +194,14 @@ fn prefix<'g>(names: &'g [PrefixLocation], uri: &[u8]) -> Option<Prefix<'g>> {
     let after = names.partition_point(|entry| *entry.name <= *uri);
     let slash = names.binary_search_by(|entry| entry.name.iter().cmp(uri.iter().chain(b"/")));
     if let Ok(index) = slash
-        && !names.get(after.wrapping_sub(1)).is_some_and(|e| *e.name == *uri)
-        && let Some(location) =
-            names[index].exact.iter().chain(&names[index].inclusive).find(|location| location.auto_redirect)
+        && !names
+            .get(after.wrapping_sub(1))
+            .is_some_and(|e| *e.name == *uri)
+        && let Some(location) = names[index]
+            .exact
+            .iter()
+            .chain(&names[index].inclusive)
+            .find(|location| location.auto_redirect)
     {
         return Some(Prefix::Slash(location));
     }
@@ -181,7 +209,10 @@ fn prefix<'g>(names: &'g [PrefixLocation], uri: &[u8]) -> Option<Prefix<'g>> {
     while let Some(index) = at {
         let entry = &names[index];
         if uri.starts_with(&entry.name) {
-            let exact = entry.exact.as_ref().filter(|_| entry.name.len() == uri.len());
+            let exact = entry
+                .exact
+                .as_ref()
+                .filter(|_| entry.name.len() == uri.len());
             if let Some(location) = exact {
                 return Some(Prefix::Exact(location));
             }
@@ -196,7 +227,11 @@ fn prefix<'g>(names: &'g [PrefixLocation], uri: &[u8]) -> Option<Prefix<'g>> {
 
 /// The named location `name` (with its `@`) of the server.
 pub fn named<'g>(server: &'g Server, name: &[u8]) -> Option<&'g Arc<Location>> {
-    server.named.iter().find(|(own, _)| **own == *name).map(|(_, location)| location)
+    server
+        .named
+        .iter()
+        .find(|(own, _)| **own == *name)
+        .map(|(_, location)| location)
 }
 
 #[cfg(test)]
@@ -205,13 +240,17 @@ mod tests {
 
     #[test]
     fn hosts() {
-        let ok = |text: &str| validate_host(text.as_bytes()).map(|h| (String::from_utf8(h.name).unwrap(), h.port));
+        let ok = |text: &str| {
+            validate_host(text.as_bytes()).map(|h| (String::from_utf8(h.name).unwrap(), h.port))
+        };
         assert_eq!(ok("Example.COM."), Some(("example.com".into(), 0)));
         assert_eq!(ok("a:8080"), Some(("a".into(), 8080)));
         assert_eq!(ok("a:"), Some(("a".into(), 0)));
         assert_eq!(ok("[::1]:80"), Some(("[::1]".into(), 80)));
         assert_eq!(ok("a%20b"), Some(("a%20b".into(), 0)));
-        for text in ["", ".", "a..b", "a b", "a/b", "[::1", "[::1]x", "a:65536", "a:8x", "a@b", ":80"] {
+        for text in [
+            "", ".", "a..b", "a b", "a/b", "[::1", "[::1]x", "a:65536", "a:8x", "a@b", ":80",
+        ] {
             assert_eq!(ok(text), None, "{text}");
         }
     }

@@ -8,12 +8,7 @@ use std::{
     task::Waker,
 };
 
-use super::{
-    live::Live,
-    proxy::pool::Pools,
-    request::Request,
-    response::Response,
-};
+use super::{live::Live, proxy::pool::Pools, request::Request, response::Response};
 use crate::{log::AccessLogs, upstream::Attempts};
 
 /// One thread's share of the http service.
@@ -42,7 +37,8 @@ const KEPT: usize = 64;
 impl Thread {
     /// The calling thread's share of `live`.
     pub fn new(live: Arc<Live>, access: Rc<AccessLogs>) -> Rc<Self> {
-        let seed = crate::common::clock::now().nanos() ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
+        let seed = crate::common::clock::now().micros()
+            ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
         Rc::new(Self {
             live,
             access,
@@ -86,7 +82,9 @@ impl Thread {
     /// Has the waker called when the thread shuts down.
     pub(super) fn wake_at_shutdown(&self, conn: u64, waker: &Waker) {
         match self.idle.borrow_mut().entry(conn) {
-            std::collections::hash_map::Entry::Occupied(mut entry) if !entry.get().will_wake(waker) => {
+            std::collections::hash_map::Entry::Occupied(mut entry)
+                if !entry.get().will_wake(waker) =>
+            {
                 entry.insert(waker.clone());
             }
             std::collections::hash_map::Entry::Occupied(_) => {}
@@ -115,7 +113,12 @@ impl Thread {
         self.spare.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(super) fn recycle(&self, mut request: Request, mut response: Response, _attempts: Attempts) {
+    pub(super) fn recycle(
+        &self,
+        mut request: Request,
+        mut response: Response,
+        _attempts: Attempts,
+    ) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < KEPT {
             request.reset();
@@ -126,7 +129,10 @@ impl Thread {
 
     /// An empty vector, perhaps with memory from before.
     pub fn take_vec(&self) -> Vec<u8> {
-        self.vecs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(512))
+        self.vecs
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(512))
     }
 
     /// Gives a vector back.

@@ -26,7 +26,9 @@ impl Source for Exchange<'_> {
             VarId::UpstreamHttp(name) => self.upstream_headers.join_variable(name, b", ", out),
             VarId::UpstreamTrailer(name) => self.upstream_trailers.join_variable(name, b", ", out),
             VarId::UpstreamCookie(name) => upstream_cookie(self, name, out),
-            _ => request(self, id, out).or_else(|| connection(self, id, out)).unwrap_or_else(|| response(self, id, out)),
+            _ => request(self, id, out)
+                .or_else(|| connection(self, id, out))
+                .unwrap_or_else(|| response(self, id, out)),
         }
     }
 }
@@ -70,7 +72,14 @@ fn request(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> 
         VarId::ContentLength => content_length(x, out),
         VarId::ContentType => put_some(out, request.headers.get(Known::ContentType)),
         VarId::DocumentUri | VarId::Uri => put(out, &request.uri),
-        VarId::Host => put(out, if request.host.is_empty() { x.server.name.as_bytes() } else { &request.host }),
+        VarId::Host => put(
+            out,
+            if request.host.is_empty() {
+                x.server.name.as_bytes()
+            } else {
+                &request.host
+            },
+        ),
         VarId::Request => put_present(out, &request.line),
         VarId::RequestBody => request_body(x, out),
         VarId::RequestBodyFile => match &request.body.file {
@@ -122,7 +131,10 @@ fn request_id(x: &mut Exchange<'_>, out: &mut Vec<u8>) -> bool {
     });
     for byte in id {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        out.extend_from_slice(&[DIGITS[usize::from(*byte >> 4)], DIGITS[usize::from(*byte & 15)]]);
+        out.extend_from_slice(&[
+            DIGITS[usize::from(*byte >> 4)],
+            DIGITS[usize::from(*byte & 15)],
+        ]);
     }
     true
 }
@@ -160,7 +172,10 @@ fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<boo
         VarId::Https => put(out, b""),
         VarId::Connection => put_number(out, x.conn.id),
         VarId::ConnectionRequests => put_number(out, x.conn.requests),
-        VarId::ConnectionTime => put_seconds(out, u64::try_from(clock::now().since(x.conn.started).as_millis()).unwrap_or(0)),
+        VarId::ConnectionTime => put_seconds(
+            out,
+            u64::try_from(clock::now().since(x.conn.started).as_millis()).unwrap_or(0),
+        ),
         VarId::Pipe => put(out, if x.conn.buf.is_empty() { b"." } else { b"p" }),
         VarId::Hostname => put(out, x.live.hostname.as_bytes()),
         // Scripts and configurations compare it: it is the version whose behaviour we have.
@@ -172,15 +187,24 @@ fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<boo
         }
         VarId::TimeIso8601 => put(out, &clock::time_iso8601()),
         VarId::TimeLocal => put(out, &clock::time_local()),
-        VarId::TcpinfoRtt | VarId::TcpinfoRttvar | VarId::TcpinfoSndCwnd | VarId::TcpinfoRcvSpace => tcp_info(x, id, out),
-        VarId::ConnectionsActive | VarId::ConnectionsReading | VarId::ConnectionsWriting | VarId::ConnectionsWaiting => {
+        VarId::TcpinfoRtt
+        | VarId::TcpinfoRttvar
+        | VarId::TcpinfoSndCwnd
+        | VarId::TcpinfoRcvSpace => tcp_info(x, id, out),
+        VarId::ConnectionsActive
+        | VarId::ConnectionsReading
+        | VarId::ConnectionsWriting
+        | VarId::ConnectionsWaiting => {
             let counts = x.live.counts.read();
-            put_number(out, match id {
-                VarId::ConnectionsActive => counts.active,
-                VarId::ConnectionsReading => counts.reading,
-                VarId::ConnectionsWriting => counts.writing,
-                _ => counts.waiting,
-            })
+            put_number(
+                out,
+                match id {
+                    VarId::ConnectionsActive => counts.active,
+                    VarId::ConnectionsReading => counts.reading,
+                    VarId::ConnectionsWriting => counts.writing,
+                    _ => counts.waiting,
+                },
+            )
         }
         VarId::ProxyProtocolAddr
         | VarId::ProxyProtocolPort
@@ -208,14 +232,19 @@ fn response(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
     match id {
         VarId::Status => status(x, out),
         VarId::BytesSent => put_number(out, x.bytes_sent()),
-        VarId::BodyBytesSent => put_number(out, x.bytes_sent().saturating_sub(x.response.header_size)),
+        VarId::BodyBytesSent => {
+            put_number(out, x.bytes_sent().saturating_sub(x.response.header_size))
+        }
         VarId::RequestCompletion => put(out, if x.complete { b"OK" } else { b"" }),
         VarId::LimitRate => put_number(out, limit_rate(x)),
         VarId::GzipRatio => gzip_ratio(x, out),
         VarId::ProxyHost => put(out, &x.proxy_host.0) && !x.proxy_host.0.is_empty(),
         VarId::ProxyPort => put(out, &x.proxy_host.1) && !x.proxy_host.1.is_empty(),
         VarId::ProxyAddXForwardedFor => {
-            if x.request.headers.join_variable("x_forwarded_for", b", ", out) {
+            if x.request
+                .headers
+                .join_variable("x_forwarded_for", b", ", out)
+            {
                 out.extend_from_slice(b", ");
             }
             put(out, x.client.text.as_bytes())
@@ -249,12 +278,18 @@ fn status(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
         (0, status) => status,
         (status, _) => status,
     };
-    let status = if status == 0 && x.request.version == 9 { 9 } else { status };
+    let status = if status == 0 && x.request.version == 9 {
+        9
+    } else {
+        status
+    };
     put(out, format!("{status:03}").as_bytes())
 }
 
 fn gzip_ratio(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
-    let Some((read, written)) = x.gzip_ratio.filter(|(_, written)| *written > 0) else { return false };
+    let Some((read, written)) = x.gzip_ratio.filter(|(_, written)| *written > 0) else {
+        return false;
+    };
     let hundredths = (read * 1000 / written + 5) / 10;
     push_number(out, hundredths / 100);
     out.extend_from_slice(&[b'.', digit(hundredths / 10), digit(hundredths)]);
@@ -265,7 +300,9 @@ fn request_named(x: &Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
     match id {
         VarId::Arg(name) => put_some(out, uri::argument(&x.request.args, name.as_bytes())),
         VarId::Cookie(name) => cookie(x, name, out),
-        VarId::Http(name) if &**name == "cookie" => x.request.headers.join_variable(name, b"; ", out),
+        VarId::Http(name) if &**name == "cookie" => {
+            x.request.headers.join_variable(name, b"; ", out)
+        }
         VarId::Http(name) => x.request.headers.join_variable(name, b", ", out),
         _ => false,
     }
@@ -276,8 +313,13 @@ fn cookie(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
     for line in x.request.headers.all(Known::Cookie) {
         for pair in line.split(|c| *c == b';') {
             let pair = pair.trim_ascii_start();
-            let Some(equals) = memchr::memchr(b'=', pair) else { continue };
-            if pair[..equals].trim_ascii_end().eq_ignore_ascii_case(name.as_bytes()) {
+            let Some(equals) = memchr::memchr(b'=', pair) else {
+                continue;
+            };
+            if pair[..equals]
+                .trim_ascii_end()
+                .eq_ignore_ascii_case(name.as_bytes())
+            {
                 return put(out, pair[equals + 1..].trim_ascii_start());
             }
         }
@@ -291,7 +333,9 @@ fn upstream_cookie(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
     for line in x.upstream_headers.all(Known::SetCookie) {
         let pair = line.split(|c| *c == b';').next().unwrap_or_default();
         if let Some(equals) = memchr::memchr(b'=', pair)
-            && pair[..equals].trim_ascii().eq_ignore_ascii_case(name.as_bytes())
+            && pair[..equals]
+                .trim_ascii()
+                .eq_ignore_ascii_case(name.as_bytes())
         {
             found = Some(pair[equals + 1..].trim_ascii_start());
         }
@@ -303,25 +347,35 @@ fn upstream_cookie(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
 fn sent_http(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
     let response = &x.response;
     match name {
-        "content_type" if !response.content_type.is_empty() => return put(out, &response.content_type),
+        "content_type" if !response.content_type.is_empty() => {
+            return put(out, &response.content_type);
+        }
         "content_length" if !response.headers.has(Known::ContentLength) => {
             return response.content_length.is_some_and(|n| put_number(out, n));
         }
         "last_modified" if !response.headers.has(Known::LastModified) => {
-            return response.last_modified.is_some_and(|secs| put(out, &crate::common::date::http(secs)));
+            return response
+                .last_modified
+                .is_some_and(|secs| put(out, &crate::common::date::http(secs)));
         }
-        "location" if response.sent_location.is_some() => return put_some(out, response.sent_location.as_deref()),
+        "location" if response.sent_location.is_some() => {
+            return put_some(out, response.sent_location.as_deref());
+        }
         "transfer_encoding" => return response.chunked && put(out, b"chunked"),
         "connection" => {
-            return put(out, match (response.status, x.keepalive) {
-                (101, _) => b"upgrade",
-                (_, true) => b"keep-alive",
-                _ => b"close",
-            });
+            return put(
+                out,
+                match (response.status, x.keepalive) {
+                    (101, _) => b"upgrade",
+                    (_, true) => b"keep-alive",
+                    _ => b"close",
+                },
+            );
         }
         "keep_alive" => {
             let timeout = x.location.core.keepalive_header.filter(|_| x.keepalive);
-            return timeout.is_some_and(|t| put(out, format!("timeout={}", t.as_secs()).as_bytes()));
+            return timeout
+                .is_some_and(|t| put(out, format!("timeout={}", t.as_secs()).as_bytes()));
         }
         _ => {}
     }
@@ -330,14 +384,19 @@ fn sent_http(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
 
 fn slot_value(x: &mut Exchange<'_>, slot: SlotId, out: &mut Vec<u8>) -> bool {
     let live = x.live;
-    let Some(definition) = live.http().slots.get(slot.0 as usize) else { return false };
+    let Some(definition) = live.http().slots.get(slot.0 as usize) else {
+        return false;
+    };
     match &definition.source {
         SlotSource::Assigned => match x.slot(slot, |_| None) {
             Some(value) => put(out, value),
             None => {
                 if x.location.uninitialized_variable_warn {
                     let name = &definition.name;
-                    x.log(crate::conf::model::Level::Warn, format_args!("using uninitialized \"{name}\" variable"));
+                    x.log(
+                        crate::conf::model::Level::Warn,
+                        format_args!("using uninitialized \"{name}\" variable"),
+                    );
                 }
                 x.assign(slot, Some(Vec::new()));
                 true
@@ -382,12 +441,17 @@ fn geo_value(x: &mut Exchange<'_>, geo: &crate::vars::geo::Geo) -> Vec<u8> {
     let source = match geo.variable() {
         Some(template) => {
             let text = template.to_vec(x);
-            std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).map(|ip| Addr::Inet((ip, 0u16).into()))
+            std::str::from_utf8(&text)
+                .ok()
+                .and_then(|text| text.parse::<IpAddr>().ok())
+                .map(|ip| Addr::Inet((ip, 0u16).into()))
         }
         None => Some(x.client.addr.clone()),
     };
     let mut forwarded = Vec::new();
-    x.request.headers.join_variable("x_forwarded_for", b", ", &mut forwarded);
+    x.request
+        .headers
+        .join_variable("x_forwarded_for", b", ", &mut forwarded);
     geo.lookup(source.as_ref(), &forwarded).to_vec()
 }
 

@@ -14,9 +14,6 @@ pub struct Location {
     pub kind: LocationKind,
     /// The prefix, path, pattern or `@name`; empty for a block that is no location.
     pub name: Box<[u8]>,
-    /// Length of the name that an `alias` replaces: of the location that holds the `alias`, which an `if` or
-    /// `limit_except` inside takes over.
-    pub alias_len: usize,
     /// A prefix that ends with `/` and has a handler that wants it: the URI without the slash is redirected.
     pub auto_redirect: bool,
     /// `internal`

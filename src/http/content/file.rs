@@ -5,7 +5,7 @@ use std::{fs::File, io, os::unix::fs::MetadataExt, rc::Rc};
 use super::{path, set_content_type};
 use crate::{
     common::errno::Errno,
-    conf::model::{Level, LocationKind},
+    conf::model::Level,
     http::{
         exchange::{EscapeLog, Exchange},
         h1::{known::Known, request_line::Method, uri},
@@ -32,13 +32,7 @@ pub fn root(x: &mut Exchange<'_>) -> Vec<u8> {
 
 /// How many bytes of the URI an `alias` replaces; None: all of them (a pattern location).
 pub fn aliased(x: &Exchange<'_>) -> Option<usize> {
-    if !x.location.core.root.alias {
-        return Some(0);
-    }
-    match x.location.kind {
-        LocationKind::Regex(_) => None,
-        _ => Some(x.location.alias_len),
-    }
+    x.location.core.root.alias_len
 }
 
 /// The file that the URI stands for (`$request_filename`); None where `alias` cannot be applied.
@@ -56,7 +50,10 @@ pub fn file_name(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
 pub fn base(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
     if x.location.core.root.alias && !x.request.valid_location {
         let name = x.location.name.escape_log();
-        x.log(Level::Alert, format_args!("\"alias\" cannot be used in location \"{name}\" where URI was rewritten"));
+        x.log(
+            Level::Alert,
+            format_args!("\"alias\" cannot be used in location \"{name}\" where URI was rewritten"),
+        );
         return None;
     }
     Some(root(x))
@@ -67,7 +64,9 @@ pub async fn send<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Next::Status(405);
     }
-    let Some(name) = file_name(x) else { return Next::Status(500) };
+    let Some(name) = file_name(x) else {
+        return Next::Status(500);
+    };
     let (file, meta) = match open(&name) {
         Ok(opened) => opened,
         Err(error) => return missing(x, &name, &error),
@@ -76,7 +75,10 @@ pub async fn send<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         return add_slash(x);
     }
     if !meta.is_file() {
-        x.log(Level::Crit, format_args!("\"{}\" is not a regular file", name.escape_log()));
+        x.log(
+            Level::Crit,
+            format_args!("\"{}\" is not a regular file", name.escape_log()),
+        );
         return Next::Status(404);
     }
     if x.request.method == Method::Post {
@@ -93,17 +95,30 @@ pub async fn send<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     response.allow_ranges = true;
     if x.location.core.etag {
         let etag = format!("\"{:x}-{:x}\"", meta.mtime(), meta.len());
-        x.response.headers.push(Known::ETag, b"ETag", etag.as_bytes());
+        x.response
+            .headers
+            .push(Known::ETag, b"ETag", etag.as_bytes());
     }
     set_content_type(x);
-    output::send_piece(x, Piece::File { file: Rc::new(file), offset: 0, len: meta.len() }).await
+    output::send_piece(
+        x,
+        Piece::File {
+            file: Rc::new(file),
+            offset: 0,
+            len: meta.len(),
+        },
+    )
+    .await
 }
 
 fn open(name: &[u8]) -> io::Result<(File, std::fs::Metadata)> {
     use std::os::unix::fs::OpenOptionsExt;
     // Not blocking: a FIFO must not hold the thread.
     const O_NONBLOCK: i32 = 0o4000;
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path(name))?;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(O_NONBLOCK)
+        .open(path(name))?;
     let meta = file.metadata()?;
     Ok((file, meta))
 }
@@ -121,7 +136,10 @@ fn missing<'g>(x: &Exchange<'g>, name: &[u8], error: &io::Error) -> Next<'g> {
         _ => (Level::Crit, 500),
     };
     if status != 404 || x.location.core.log_not_found {
-        x.log(level, format_args!("open() \"{}\" failed ({})", name.escape_log(), Errno(error)));
+        x.log(
+            level,
+            format_args!("open() \"{}\" failed ({})", name.escape_log(), Errno(error)),
+        );
     }
     Next::Status(status)
 }

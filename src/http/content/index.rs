@@ -26,7 +26,9 @@ pub fn index<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
             let args = x.request.args.clone();
             return Some(phases::internal_redirect(x, name, args));
         }
-        let Some(directory) = file::file_name(x) else { return Some(Next::Status(500)) };
+        let Some(directory) = file::file_name(x) else {
+            return Some(Next::Status(500));
+        };
         let full = [&directory[..], &name].concat();
         match std::fs::metadata(path(&full)) {
             Ok(_) => {
@@ -46,24 +48,41 @@ pub fn index<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
 }
 
 /// The status for an index file that cannot be looked at; None: the next one is tried.
-fn failed(x: &Exchange<'_>, full: &[u8], directory: &[u8], error: &std::io::Error, first: bool) -> Option<u16> {
+fn failed(
+    x: &Exchange<'_>,
+    full: &[u8],
+    directory: &[u8],
+    error: &std::io::Error,
+    first: bool,
+) -> Option<u16> {
     const ENOTDIR: i32 = 20;
     const ENAMETOOLONG: i32 = 36;
     if error.kind() == ErrorKind::PermissionDenied {
-        x.log(Level::Error, format_args!("\"{}\" is forbidden ({})", full.escape_log(), Errno(error)));
+        x.log(
+            Level::Error,
+            format_args!("\"{}\" is forbidden ({})", full.escape_log(), Errno(error)),
+        );
         return Some(403);
     }
     let missing = matches!(error.raw_os_error(), Some(ENOTDIR | ENAMETOOLONG))
-        || (first && error.kind() == ErrorKind::NotFound && std::fs::metadata(path(directory)).is_err());
+        || (first
+            && error.kind() == ErrorKind::NotFound
+            && std::fs::metadata(path(directory)).is_err());
     if missing {
         if x.location.core.log_not_found {
-            x.log(Level::Error, format_args!("\"{}\" is not found ({})", full.escape_log(), Errno(error)));
+            x.log(
+                Level::Error,
+                format_args!("\"{}\" is not found ({})", full.escape_log(), Errno(error)),
+            );
         }
         return Some(404);
     }
     if error.kind() == ErrorKind::NotFound {
         return None;
     }
-    x.log(Level::Crit, format_args!("stat() \"{}\" failed ({})", full.escape_log(), Errno(error)));
+    x.log(
+        Level::Crit,
+        format_args!("stat() \"{}\" failed ({})", full.escape_log(), Errno(error)),
+    );
     Some(500)
 }

@@ -24,7 +24,10 @@ pub async fn serve<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         return match file_name(x) {
             Some(path) => {
                 let path = String::from_utf8_lossy(&path).into_owned();
-                x.log(Level::Error, format_args!("directory index of \"{path}\" is forbidden"));
+                x.log(
+                    Level::Error,
+                    format_args!("directory index of \"{path}\" is forbidden"),
+                );
                 Next::Status(403)
             }
             None => Next::Status(403),
@@ -34,7 +37,11 @@ pub async fn serve<'g>(x: &mut Exchange<'g>) -> Next<'g> {
 }
 
 /// Answers with a status and a text, as `return` does (`ngx_http_send_response`).
-pub async fn send_response<'g>(x: &mut Exchange<'g>, status: u16, text: Option<&Template>) -> Next<'g> {
+pub async fn send_response<'g>(
+    x: &mut Exchange<'g>,
+    status: u16,
+    text: Option<&Template>,
+) -> Next<'g> {
     x.request.body.discarded = true;
     if let Err(status) = super::body::test_expect(x).await {
         return Next::Status(status);
@@ -80,7 +87,13 @@ pub async fn stub_status<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     let counts = x.live.counts.read();
     let body = format!(
         "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
-        counts.active, counts.accepted, counts.accepted, counts.requests, counts.reading, counts.writing, counts.waiting
+        counts.active,
+        counts.accepted,
+        counts.accepted,
+        counts.requests,
+        counts.reading,
+        counts.writing,
+        counts.waiting
     );
     x.response.status = 200;
     x.response.content_type = b"text/plain".to_vec();
@@ -95,14 +108,20 @@ pub fn set_content_type(x: &mut Exchange<'_>) {
         return;
     }
     let core = &x.location.core;
-    let found = x.request.extension().filter(|e| !e.is_empty()).and_then(|extension| {
-        if extension.iter().any(u8::is_ascii_uppercase) {
-            core.types.get(&*extension.to_ascii_lowercase())
-        } else {
-            core.types.get(extension)
-        }
-    });
-    x.response.content_type.extend_from_slice(found.unwrap_or(&core.default_type));
+    let found = x
+        .request
+        .extension()
+        .filter(|e| !e.is_empty())
+        .and_then(|extension| {
+            if extension.iter().any(u8::is_ascii_uppercase) {
+                core.types.get(&*extension.to_ascii_lowercase())
+            } else {
+                core.types.get(extension)
+            }
+        });
+    x.response
+        .content_type
+        .extend_from_slice(found.unwrap_or(&core.default_type));
     x.response.plain_type = true;
 }
 

@@ -13,7 +13,9 @@ use crate::{
 pub fn try_files<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
     let conf = x.location.try_files.as_ref()?;
     for (template, is_dir) in &conf.candidates {
-        let Some(base) = file::base(x) else { return Some(Next::Status(500)) };
+        let Some(base) = file::base(x) else {
+            return Some(Next::Status(500));
+        };
         let mut name = template.to_vec(x);
         if let Some(skip) = file::aliased(x).filter(|skip| *skip > 0)
             && template.as_literal().is_none()

@@ -24,7 +24,10 @@ pub fn header(x: &mut Exchange<'_>) {
     let response = &x.response;
     if !conf.on
         || !matches!(response.status, 200 | 403 | 404)
-        || response.headers.get(Known::ContentEncoding).is_some_and(|v| !v.is_empty())
+        || response
+            .headers
+            .get(Known::ContentEncoding)
+            .is_some_and(|v| !v.is_empty())
         || response.content_length.is_some_and(|n| n < conf.min_length)
         || !is_listed(&conf.types, response.media_type())
         || response.header_only
@@ -38,9 +41,17 @@ pub fn header(x: &mut Exchange<'_>) {
     let level = Compression::new(conf.level);
     let response = &mut x.response;
     // 3 is Unix, as zlib writes it.
-    let gzip = GzBuilder::new().operating_system(3).write(Vec::new(), level);
-    response.filters.gzip = Some(Box::new(Encoder { gzip, read: 0, written: 0 }));
-    response.headers.push(Known::ContentEncoding, b"Content-Encoding", b"gzip");
+    let gzip = GzBuilder::new()
+        .operating_system(3)
+        .write(Vec::new(), level);
+    response.filters.gzip = Some(Box::new(Encoder {
+        gzip,
+        read: 0,
+        written: 0,
+    }));
+    response
+        .headers
+        .push(Known::ContentEncoding, b"Content-Encoding", b"gzip");
     response.clear_content_length();
     response.clear_accept_ranges();
     response.weaken_etag();
@@ -60,7 +71,9 @@ fn accepts(x: &Exchange<'_>) -> bool {
     headers.get(Known::AcceptEncoding).is_some_and(accepts_gzip)
         && x.request.version >= if conf.http_version_10 { 1000 } else { 1001 }
         && (!headers.has(Known::Via) || proxied(x, conf.proxied))
-        && !headers.get(Known::UserAgent).is_some_and(|agent| conf.disable.iter().any(|p| p.is_match(agent)))
+        && !headers
+            .get(Known::UserAgent)
+            .is_some_and(|agent| conf.disable.iter().any(|p| p.is_match(agent)))
 }
 
 /// Whether a request that came through a proxy (`Via`) gets a compressed response.
@@ -74,32 +87,45 @@ fn proxied(x: &Exchange<'_>, conf: GzipProxied) -> bool {
             Some(date) => date::parse_http(date),
             None => Some(clock::wall().secs),
         };
-        return conf.expired && matches!((date::parse_http(expires), date), (Some(e), Some(d)) if e < d);
+        return conf.expired
+            && matches!((date::parse_http(expires), date), (Some(e), Some(d)) if e < d);
     }
     if response.headers.has(Known::CacheControl) {
         let says = |word: &[u8]| {
-            response.headers.all(Known::CacheControl).any(|v| v.split(|c| *c == b',').any(|p| p.trim_ascii().eq_ignore_ascii_case(word)))
+            response.headers.all(Known::CacheControl).any(|v| {
+                v.split(|c| *c == b',')
+                    .any(|p| p.trim_ascii().eq_ignore_ascii_case(word))
+            })
         };
-        return conf.no_cache && says(b"no-cache") || conf.no_store && says(b"no-store") || conf.private && says(b"private");
+        return conf.no_cache && says(b"no-cache")
+            || conf.no_store && says(b"no-store")
+            || conf.private && says(b"private");
     }
-    let has_modified = response.headers.has(Known::LastModified) || response.last_modified.is_some();
+    let has_modified =
+        response.headers.has(Known::LastModified) || response.last_modified.is_some();
     // Nothing speaks against it; what is asked for must be missing.
     let lacks_modified = conf.no_last_modified && !has_modified;
     let lacks_etag = conf.no_etag && !response.headers.has(Known::ETag);
-    (lacks_modified || lacks_etag) && !(conf.no_last_modified && has_modified) && !(conf.no_etag && !lacks_etag)
+    (lacks_modified || lacks_etag)
+        && !(conf.no_last_modified && has_modified)
+        && !(conf.no_etag && !lacks_etag)
 }
 
 /// `ngx_http_gzip_accept_encoding`
 fn accepts_gzip(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
-    let Some(at) = memchr::memmem::find_iter(&lower, b"gzip").find(|at| *at == 0 || matches!(lower[at - 1], b',' | b' ')) else {
+    let Some(at) = memchr::memmem::find_iter(&lower, b"gzip")
+        .find(|at| *at == 0 || matches!(lower[at - 1], b',' | b' '))
+    else {
         return false;
     };
     match lower[at + 4..].trim_ascii_start() {
         [] | [b',', ..] => true,
         [b';', rest @ ..] => {
             let quality = rest.trim_ascii_start();
-            let Some(quality) = quality.strip_prefix(b"q") else { return quality.is_empty() };
+            let Some(quality) = quality.strip_prefix(b"q") else {
+                return quality.is_empty();
+            };
             quality.strip_prefix(b"=").is_some_and(is_positive)
         }
         _ => false,
@@ -108,7 +134,10 @@ fn accepts_gzip(value: &[u8]) -> bool {
 
 /// Whether a quality value is above 0 and well formed.
 fn is_positive(text: &[u8]) -> bool {
-    let end = text.iter().position(|c| matches!(c, b',' | b' ')).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|c| matches!(c, b',' | b' '))
+        .unwrap_or(text.len());
     let (whole, rest) = match &text[..end] {
         [whole @ (b'0' | b'1'), rest @ ..] => (*whole, rest),
         _ => return false,
@@ -136,7 +165,9 @@ impl Encoder {
         }
         let bytes = piece.memory().unwrap_or_default();
         self.read += bytes.len() as u64;
-        self.gzip.write_all(bytes).expect("a vector takes everything");
+        self.gzip
+            .write_all(bytes)
+            .expect("a vector takes everything");
         self.taken()
     }
 

@@ -26,7 +26,13 @@ pub fn trailers(x: &mut Exchange<'_>) {
         return;
     }
     let safe = is_safe(x.response.status);
-    for add in x.location.headers.trailers.iter().filter(|add| safe || add.always) {
+    for add in x
+        .location
+        .headers
+        .trailers
+        .iter()
+        .filter(|add| safe || add.always)
+    {
         let value = add.value.to_vec(x);
         if !value.is_empty() {
             x.response.trailers.push_named(&add.name, &value);
@@ -35,7 +41,10 @@ pub fn trailers(x: &mut Exchange<'_>) {
 }
 
 fn is_safe(status: u16) -> bool {
-    matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
+    matches!(
+        status,
+        200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308
+    )
 }
 
 fn push(x: &mut Exchange<'_>, add: &AddHeader, value: &[u8]) {
@@ -98,7 +107,11 @@ fn expires(x: &mut Exchange<'_>, conf: &Expires) {
 }
 
 fn max_age(age: i64, configured: i64) -> String {
-    if configured < 0 || age < 0 { "no-cache".to_owned() } else { format!("max-age={age}") }
+    if configured < 0 || age < 0 {
+        "no-cache".to_owned()
+    } else {
+        format!("max-age={age}")
+    }
 }
 
 /// `expires` with variables, as rendered; what is no valid value turns it off.
@@ -127,7 +140,5 @@ fn parse(text: &[u8], modified: bool) -> Expires {
 }
 
 fn seconds(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let time = crate::conf::read_time(text)?;
-    i64::try_from(time.as_secs()).ok()
+    i64::try_from(crate::conf::seconds(text)?).ok()
 }

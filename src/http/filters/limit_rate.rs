@@ -37,12 +37,20 @@ impl Limiter {
             return None;
         }
         let after = vars::parse_size(&core.limit_rate_after.to_vec(x)).unwrap_or(0);
-        Some(Self { rate, after, start: x.started_wall.secs })
+        Some(Self {
+            rate,
+            after,
+            start: x.started_wall.secs,
+        })
     }
 
     /// A limit of `rate` bytes per second from now on.
     pub fn of_rate(rate: u64) -> Self {
-        Self { rate, after: 0, start: clock::wall().secs }
+        Self {
+            rate,
+            after: 0,
+            start: clock::wall().secs,
+        }
     }
 
     /// How many bytes may go out now when `sent` have, or when some may again.
@@ -88,7 +96,12 @@ impl Limiter {
     }
 }
 
-async fn write_some(x: &mut Exchange<'_>, out: &mut Out, room: u64, deadline: Now) -> Result<u64, ConnError> {
+async fn write_some(
+    x: &mut Exchange<'_>,
+    out: &mut Out,
+    room: u64,
+    deadline: Now,
+) -> Result<u64, ConnError> {
     use std::task::{Poll, ready};
     std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = out.poll_write(&mut x.conn.io, room, cx) {

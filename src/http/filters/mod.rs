@@ -39,7 +39,12 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
 pub fn body(x: &mut Exchange<'_>, piece: Piece) {
     let response = &mut x.response;
     match &mut response.filters.range {
-        None => compress(&mut response.filters.gzip, piece, response.chunked, &mut x.out),
+        None => compress(
+            &mut response.filters.gzip,
+            piece,
+            response.chunked,
+            &mut x.out,
+        ),
         Some(ranges) => {
             let (gzip, chunked, out) = (&mut response.filters.gzip, response.chunked, &mut x.out);
             ranges.push(piece, &mut |piece| compress(gzip, piece, chunked, out));

@@ -15,9 +15,11 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     let etag = x.response.headers.get(Known::ETag);
     let modified = x.response.last_modified;
     let unmodified_since = request.get(Known::IfUnmodifiedSince);
-    let failed = unmodified_since
-        .is_some_and(|since| !modified.is_some_and(|modified| date::parse_http(since).unwrap_or(-1) >= modified))
-        || request.get(Known::IfMatch).is_some_and(|list| !matches(list, etag, false));
+    let failed = unmodified_since.is_some_and(|since| {
+        !modified.is_some_and(|modified| date::parse_http(since).unwrap_or(-1) >= modified)
+    }) || request
+        .get(Known::IfMatch)
+        .is_some_and(|list| !matches(list, etag, false));
     if failed {
         x.response.clean();
         return Err(Next::Status(412));
@@ -25,7 +27,8 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     let since = request.get(Known::IfModifiedSince);
     let none_match = request.get(Known::IfNoneMatch);
     if since.is_none() && none_match.is_none()
-        || since.is_some_and(|since| is_modified(since, modified, x.location.core.if_modified_since))
+        || since
+            .is_some_and(|since| is_modified(since, modified, x.location.core.if_modified_since))
         || none_match.is_some_and(|list| !matches(list, etag, true))
     {
         return Ok(());
@@ -41,7 +44,9 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
 }
 
 fn is_modified(since: &[u8], modified: Option<i64>, mode: IfModifiedSince) -> bool {
-    let (Some(modified), false) = (modified, mode == IfModifiedSince::Off) else { return true };
+    let (Some(modified), false) = (modified, mode == IfModifiedSince::Off) else {
+        return true;
+    };
     let since = date::parse_http(since).unwrap_or(-1);
     since != modified && (mode == IfModifiedSince::Exact || since < modified)
 }

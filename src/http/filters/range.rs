@@ -4,13 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
     common::date,
-    http::{
-        exchange::Exchange,
-        h1::known::Known,
-        out::Piece,
-        output::Sent,
-        phases::Next,
-    },
+    http::{exchange::Exchange, h1::known::Known, out::Piece, output::Sent, phases::Next},
 };
 
 /// Ranges of a body that is sent in part.
@@ -45,27 +39,43 @@ static BOUNDARY: AtomicU64 = AtomicU64::new(1);
 
 /// Reads `Range` and makes the response a 206 or a 416.
 pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
-    let Some(length) = x.response.content_length else { return Ok(()) };
+    let Some(length) = x.response.content_length else {
+        return Ok(());
+    };
     let max_ranges = x.location.core.max_ranges;
-    if x.request.version < 1000 || x.response.status != 200 || !x.response.allow_ranges || max_ranges == Some(0) {
+    if x.request.version < 1000
+        || x.response.status != 200
+        || !x.response.allow_ranges
+        || max_ranges == Some(0)
+    {
         return Ok(());
     }
     let asked = match wanted(x) {
         Some(text) => {
-            let limit = if x.response.single_range { Some(1) } else { max_ranges };
+            let limit = if x.response.single_range {
+                Some(1)
+            } else {
+                max_ranges
+            };
             parse(text, length, limit)
         }
         None => Asked::Whole,
     };
     match asked {
         Asked::Whole => {
-            x.response.headers.push(Known::AcceptRanges, b"Accept-Ranges", b"bytes");
+            x.response
+                .headers
+                .push(Known::AcceptRanges, b"Accept-Ranges", b"bytes");
             Ok(())
         }
         Asked::NotSatisfiable => {
             let response = &mut x.response;
             response.headers.remove(Known::ContentRange);
-            response.headers.push(Known::ContentRange, b"Content-Range", format!("bytes */{length}").as_bytes());
+            response.headers.push(
+                Known::ContentRange,
+                b"Content-Range",
+                format!("bytes */{length}").as_bytes(),
+            );
             response.clear_content_length();
             Err(Next::Status(416))
         }
@@ -79,14 +89,18 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
 /// The text after `bytes=`, if ranges are asked for and `If-Range` agrees.
 fn wanted<'a>(x: &'a Exchange<'_>) -> Option<&'a [u8]> {
     let range = x.request.headers.get(Known::Range)?;
-    let text = range.get(6..).filter(|text| !text.is_empty() && range[..6].eq_ignore_ascii_case(b"bytes="))?;
+    let text = range
+        .get(6..)
+        .filter(|text| !text.is_empty() && range[..6].eq_ignore_ascii_case(b"bytes="))?;
     let Some(if_range) = x.request.headers.get(Known::IfRange) else {
         return Some(text);
     };
     let same = if if_range.len() >= 2 && if_range.ends_with(b"\"") {
         x.response.headers.get(Known::ETag) == Some(if_range)
     } else {
-        x.response.last_modified.is_some_and(|modified| date::parse_http(if_range) == Some(modified))
+        x.response
+            .last_modified
+            .is_some_and(|modified| date::parse_http(if_range) == Some(modified))
     };
     same.then_some(text)
 }
@@ -97,10 +111,18 @@ fn partial(x: &mut Exchange<'_>, list: Vec<Range>, length: u64) {
     response.status_line.clear();
     response.headers.remove(Known::ContentRange);
     response.headers.remove(Known::ContentLength);
-    let mut ranges = Ranges { list, boundary: Vec::new(), last_boundary: Vec::new(), seen: 0, held: Vec::new() };
+    let mut ranges = Ranges {
+        list,
+        boundary: Vec::new(),
+        last_boundary: Vec::new(),
+        seen: 0,
+        held: Vec::new(),
+    };
     if let [Range { start, end }] = ranges.list[..] {
         let value = format!("bytes {start}-{}/{length}", end - 1);
-        response.headers.push(Known::ContentRange, b"Content-Range", value.as_bytes());
+        response
+            .headers
+            .push(Known::ContentRange, b"Content-Range", value.as_bytes());
         response.content_length = Some(end - start);
     } else {
         let boundary = format!("{:020}A", BOUNDARY.fetch_add(1, Ordering::Relaxed));
@@ -114,8 +136,11 @@ fn partial(x: &mut Exchange<'_>, list: Vec<Range>, length: u64) {
         ranges.boundary = before;
         ranges.last_boundary = format!("\r\n--{boundary}--\r\n").into_bytes();
         response.content_type = format!("multipart/byteranges; boundary={boundary}").into_bytes();
-        let parts: u64 =
-            ranges.list.iter().map(|r| (ranges.boundary.len() + r.label(length).len()) as u64 + r.end - r.start).sum();
+        let parts: u64 = ranges
+            .list
+            .iter()
+            .map(|r| (ranges.boundary.len() + r.label(length).len()) as u64 + r.end - r.start)
+            .sum();
         response.content_length = Some(parts + ranges.last_boundary.len() as u64);
         ranges.seen = length;
     }
@@ -135,7 +160,9 @@ impl Ranges {
             self.held.push(piece);
             return;
         }
-        let Some(range) = self.list.first().copied() else { return };
+        let Some(range) = self.list.first().copied() else {
+            return;
+        };
         let (start, end) = (self.seen, self.seen + piece.len());
         self.seen = end;
         if end <= range.start || start >= range.end {
@@ -146,7 +173,11 @@ impl Ranges {
         }
         let from = start.max(range.start);
         let wanted = range.end.min(end) - from;
-        sink(if wanted < piece.len() { piece.split_to(wanted) } else { piece });
+        sink(if wanted < piece.len() {
+            piece.split_to(wanted)
+        } else {
+            piece
+        });
     }
 
     /// The body is complete: several ranges are put together now.
@@ -180,10 +211,17 @@ impl Ranges {
 /// A copy of a part of a piece.
 fn slice(piece: &Piece, from: u64, to: u64) -> Piece {
     match piece {
-        Piece::File { file, offset, .. } => Piece::File { file: file.clone(), offset: offset + from, len: to - from },
+        Piece::File { file, offset, .. } => Piece::File {
+            file: file.clone(),
+            offset: offset + from,
+            len: to - from,
+        },
         _ => {
             let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-            Piece::Vec(piece.memory().unwrap_or_default()[at(from)..at(to)].to_vec(), 0)
+            Piece::Vec(
+                piece.memory().unwrap_or_default()[at(from)..at(to)].to_vec(),
+                0,
+            )
         }
     }
 }
@@ -193,7 +231,9 @@ fn parse(text: &[u8], length: u64, limit: Option<u64>) -> Asked {
     let mut list = Vec::new();
     let mut size = 0u64;
     for part in text.split(|c| *c == b',') {
-        let Some((start, end)) = one(part, length) else { return Asked::NotSatisfiable };
+        let Some((start, end)) = one(part, length) else {
+            return Asked::NotSatisfiable;
+        };
         if start < end {
             list.push(Range { start, end });
             size = size.saturating_add(end - start);
@@ -220,10 +260,21 @@ fn one(part: &[u8], length: u64) -> Option<(u64, u64)> {
     let (first, last) = (trim(&part[..dash]), trim(&part[dash + 1..]));
     if first.is_empty() {
         let suffix = number(last)?;
-        return Some((length.saturating_sub(suffix), if suffix == 0 { length.saturating_sub(1).min(length) } else { length }));
+        return Some((
+            length.saturating_sub(suffix),
+            if suffix == 0 {
+                length.saturating_sub(1).min(length)
+            } else {
+                length
+            },
+        ));
     }
     let start = number(first)?;
-    let end = if last.is_empty() { length } else { number(last)?.saturating_add(1).min(length) };
+    let end = if last.is_empty() {
+        length
+    } else {
+        number(last)?.saturating_add(1).min(length)
+    };
     Some((start, end))
 }
 
@@ -238,7 +289,11 @@ fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok().filter(|n| i64::try_from(*n).is_ok())
+    std::str::from_utf8(digits)
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|n| i64::try_from(*n).is_ok())
 }
 
 #[cfg(test)]
@@ -247,7 +302,16 @@ mod tests {
 
     #[test]
     fn lists() {
-        let these = |list: &[(u64, u64)]| Asked::These(list.iter().map(|(start, end)| Range { start: *start, end: *end }).collect());
+        let these = |list: &[(u64, u64)]| {
+            Asked::These(
+                list.iter()
+                    .map(|(start, end)| Range {
+                        start: *start,
+                        end: *end,
+                    })
+                    .collect(),
+            )
+        };
         assert_eq!(parse(b"0-8", 100, None), these(&[(0, 9)]));
         assert_eq!(parse(b"-10", 100, None), these(&[(90, 100)]));
         assert_eq!(parse(b"90-", 100, None), these(&[(90, 100)]));

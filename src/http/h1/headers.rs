@@ -123,7 +123,12 @@ impl Headers {
 
     /// Removes every field of this kind but the first.
     pub fn keep_first(&mut self, known: Known) {
-        for field in self.fields.iter_mut().filter(|f| f.live && f.known == known).skip(1) {
+        for field in self
+            .fields
+            .iter_mut()
+            .filter(|f| f.live && f.known == known)
+            .skip(1)
+        {
             field.live = false;
         }
     }

@@ -76,7 +76,10 @@ pub struct Attempt {
 impl Attempt {
     /// A try at the peer of `lease`.
     pub fn new(lease: Lease, bind: Option<Addr>) -> Self {
-        let key = Key { addr: lease.peer().addr.clone(), bind };
+        let key = Key {
+            addr: lease.peer().addr.clone(),
+            bind,
+        };
         Self {
             start: lease.start(),
             lease,
@@ -96,7 +99,13 @@ impl Attempt {
     }
 
     /// Connects, sends the request and reads the head.
-    pub async fn run(&mut self, x: &mut Exchange<'_>, proxy: &Proxy, target: &Target, built: &Built) -> Result<(), Fail> {
+    pub async fn run(
+        &mut self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        target: &Target,
+        built: &Built,
+    ) -> Result<(), Fail> {
         x.action = Action::Connecting;
         let mut conn = self.connect(x, proxy, target).await?;
         conn.requests += 1;
@@ -120,7 +129,12 @@ impl Attempt {
         Ok(())
     }
 
-    async fn connect(&self, x: &mut Exchange<'_>, proxy: &Proxy, target: &Target) -> Result<PeerConn, Fail> {
+    async fn connect(
+        &self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        target: &Target,
+    ) -> Result<PeerConn, Fail> {
         if let Some(place) = pool::place(&target.group, target.index, x.location.id) {
             let pools = &x.thread.pools;
             let pooled = poll_fn(|cx| Poll::Ready(pools.take(place, &self.key, cx))).await;
@@ -161,7 +175,11 @@ impl Attempt {
             }
             Err(error) => {
                 x.log(error.level(), format_args!("{error}"));
-                Err(if error.is_peer() { Fail::Error } else { Fail::Internal })
+                Err(if error.is_peer() {
+                    Fail::Error
+                } else {
+                    Fail::Internal
+                })
             }
         }
     }
@@ -176,7 +194,9 @@ impl Attempt {
                     Progress::Partial => {}
                 }
             }
-            let Some(conn) = &mut self.conn else { return Err(Fail::Error) };
+            let Some(conn) = &mut self.conn else {
+                return Err(Fail::Error);
+            };
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
             let read = poll_fn(|cx| {
@@ -192,7 +212,10 @@ impl Attempt {
             .await?;
             match read {
                 Ok(0) => {
-                    x.log(Level::Error, format_args!("upstream prematurely closed connection"));
+                    x.log(
+                        Level::Error,
+                        format_args!("upstream prematurely closed connection"),
+                    );
                     return Err(Fail::Error);
                 }
                 Ok(n) => {
@@ -202,7 +225,10 @@ impl Attempt {
                     }
                 }
                 Err(error) => {
-                    x.log(Level::Error, format_args!("recv() failed ({})", Errno(&error)));
+                    x.log(
+                        Level::Error,
+                        format_args!("recv() failed ({})", Errno(&error)),
+                    );
                     return Err(Fail::Error);
                 }
             }
@@ -211,7 +237,11 @@ impl Attempt {
 }
 
 /// Reads once, taking a buffer only when there is something to read.
-pub fn poll_read(conn: &mut PeerConn, buf: &mut Buf, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+pub fn poll_read(
+    conn: &mut PeerConn,
+    buf: &mut Buf,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
     if buf.capacity() == 0 {
         ready!(conn.io.poll_read_ready(cx))?;
         *buf = Buf::large();
@@ -227,7 +257,12 @@ pub fn poll_read(conn: &mut PeerConn, buf: &mut Buf, cx: &mut Context<'_>) -> Po
 }
 
 /// Sends the request; false when the peer answered before it was complete.
-async fn send(x: &mut Exchange<'_>, proxy: &Proxy, conn: &mut PeerConn, built: &Built) -> Result<bool, Fail> {
+async fn send(
+    x: &mut Exchange<'_>,
+    proxy: &Proxy,
+    conn: &mut PeerConn,
+    built: &Built,
+) -> Result<bool, Fail> {
     let mut out = Out::default();
     out.push_vec(built.head.clone());
     if built.with_body && !x.request.body.unbuffered {
@@ -235,7 +270,11 @@ async fn send(x: &mut Exchange<'_>, proxy: &Proxy, conn: &mut PeerConn, built: &
             out.push(piece);
         }
     }
-    let mut sender = Sender { out, sent: 0, last_chunk: built.chunked };
+    let mut sender = Sender {
+        out,
+        sent: 0,
+        last_chunk: built.chunked,
+    };
     let result = sender.run(x, proxy, conn, built).await;
     if let Some(record) = x.attempts.current() {
         record.bytes_sent += sender.sent;
@@ -251,7 +290,13 @@ struct Sender {
 }
 
 impl Sender {
-    async fn run(&mut self, x: &mut Exchange<'_>, proxy: &Proxy, conn: &mut PeerConn, built: &Built) -> Result<bool, Fail> {
+    async fn run(
+        &mut self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        conn: &mut PeerConn,
+        built: &Built,
+    ) -> Result<bool, Fail> {
         let streaming = built.with_body && x.request.body.unbuffered;
         let watch = !proxy.ignore_client_abort;
         loop {
@@ -265,7 +310,11 @@ impl Sender {
                 return Ok(true);
             }
             let waiting_for_client = self.out.is_empty();
-            let timeout = if waiting_for_client { x.location.core.client_body_timeout } else { proxy.send_timeout };
+            let timeout = if waiting_for_client {
+                x.location.core.client_body_timeout
+            } else {
+                proxy.send_timeout
+            };
             let deadline = clock::now().after(timeout);
             let step = poll_fn(|cx| {
                 if !waiting_for_client
@@ -283,13 +332,20 @@ impl Sender {
                     return Poll::Ready(Err(Fail::ClientGone));
                 }
                 ready!(x.conn.timer.poll(cx, Some(deadline)));
-                Poll::Ready(Err(if waiting_for_client { Fail::ClientBody(408) } else { Fail::Timeout }))
+                Poll::Ready(Err(if waiting_for_client {
+                    Fail::ClientBody(408)
+                } else {
+                    Fail::Timeout
+                }))
             })
             .await?;
             match step {
                 Event::Sent(Ok(n)) => self.sent += n,
                 Event::Sent(Err(error)) => {
-                    x.log(Level::Error, format_args!("writev() failed ({})", Errno(&error)));
+                    x.log(
+                        Level::Error,
+                        format_args!("writev() failed ({})", Errno(&error)),
+                    );
                     return Err(Fail::Error);
                 }
                 Event::Answered => return Ok(false),
@@ -305,7 +361,10 @@ impl Sender {
         let max = x.location.core.client_max_body_size;
         let before = buf.len();
         let mut data = Vec::new();
-        let taken = x.request.body.take(&mut buf, max, &mut |bytes| data.extend_from_slice(bytes));
+        let taken = x
+            .request
+            .body
+            .take(&mut buf, max, &mut |bytes| data.extend_from_slice(bytes));
         x.request.length += (before - buf.len()) as u64;
         x.conn.buf = buf;
         if let Err(error) = taken {

@@ -3,13 +3,20 @@
 //! Mirrors `ngx_http_proxy_rewrite_redirect` and `ngx_http_proxy_rewrite_cookie`.
 
 use crate::{
-    conf::model::{CookieFlags, CookieMatch, Proxy, ProxyPass, Redirects, Rewriting, RewritingFrom, SameSite},
+    conf::model::{
+        CookieFlags, CookieMatch, Proxy, ProxyPass, Redirects, Rewriting, RewritingFrom, SameSite,
+    },
     http::exchange::Exchange,
     vars::{BoundPattern, Pattern},
 };
 
 /// The address in `value[prefix..]` as `proxy_redirect` changes it; None leaves it as it is.
-pub fn redirect(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8], prefix: usize) -> Option<Vec<u8>> {
+pub fn redirect(
+    x: &mut Exchange<'_>,
+    proxy: &Proxy,
+    value: &[u8],
+    prefix: usize,
+) -> Option<Vec<u8>> {
     match &proxy.redirect {
         Redirects::Off => None,
         Redirects::Default => {
@@ -17,7 +24,9 @@ pub fn redirect(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8], prefix: usize
             let rest = value[prefix..].strip_prefix(&from[..])?;
             Some([&value[..prefix], &to, rest].concat())
         }
-        Redirects::List(list) => list.iter().find_map(|rule| prefixed(x, rule, value, prefix)),
+        Redirects::List(list) => list
+            .iter()
+            .find_map(|rule| prefixed(x, rule, value, prefix)),
     }
 }
 
@@ -33,7 +42,10 @@ fn default_redirect(pass: &ProxyPass) -> Option<(Vec<u8>, Vec<u8>)> {
 fn regex(x: &mut Exchange<'_>, pattern: &Pattern, subject: &[u8]) -> bool {
     match pattern.captures(subject) {
         Some(captures) => {
-            let bound = BoundPattern { pattern: pattern.clone(), slots: Vec::new() };
+            let bound = BoundPattern {
+                pattern: pattern.clone(),
+                slots: Vec::new(),
+            };
             x.set_captures(&bound, subject, captures);
             true
         }
@@ -42,7 +54,12 @@ fn regex(x: &mut Exchange<'_>, pattern: &Pattern, subject: &[u8]) -> bool {
 }
 
 /// A rule that replaces a prefix.
-fn prefixed(x: &mut Exchange<'_>, rule: &Rewriting, value: &[u8], prefix: usize) -> Option<Vec<u8>> {
+fn prefixed(
+    x: &mut Exchange<'_>,
+    rule: &Rewriting,
+    value: &[u8],
+    prefix: usize,
+) -> Option<Vec<u8>> {
     let text = &value[prefix..];
     let replaced = match &rule.from {
         RewritingFrom::Off => return None,
@@ -76,7 +93,10 @@ type Attribute = (Vec<u8>, Option<Vec<u8>>);
 
 /// The `Set-Cookie` as the configuration changes it; None leaves it as it is.
 pub fn cookie(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8]) -> Option<Vec<u8>> {
-    if proxy.cookie_domain.is_empty() && proxy.cookie_path.is_empty() && proxy.cookie_flags.is_empty() {
+    if proxy.cookie_domain.is_empty()
+        && proxy.cookie_path.is_empty()
+        && proxy.cookie_flags.is_empty()
+    {
         return None;
     }
     let mut attributes: Vec<Attribute> = value.split(|c| *c == b';').map(attribute).collect();
@@ -85,9 +105,15 @@ pub fn cookie(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8]) -> Option<Vec<u
     for (name, value) in attributes.iter_mut().skip(1) {
         let Some(old) = value else { continue };
         let new = if name.eq_ignore_ascii_case(b"domain") {
-            proxy.cookie_domain.iter().find_map(|rule| domain(x, rule, old))
+            proxy
+                .cookie_domain
+                .iter()
+                .find_map(|rule| domain(x, rule, old))
         } else if name.eq_ignore_ascii_case(b"path") {
-            proxy.cookie_path.iter().find_map(|rule| prefixed(x, rule, old, 0))
+            proxy
+                .cookie_path
+                .iter()
+                .find_map(|rule| prefixed(x, rule, old, 0))
         } else {
             None
         };
@@ -102,7 +128,10 @@ pub fn cookie(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8]) -> Option<Vec<u
 
 fn attribute(text: &[u8]) -> Attribute {
     match memchr::memchr(b'=', text) {
-        Some(equals) => (spaces(&text[..equals]).to_vec(), Some(spaces(&text[equals + 1..]).to_vec())),
+        Some(equals) => (
+            spaces(&text[..equals]).to_vec(),
+            Some(spaces(&text[equals + 1..]).to_vec()),
+        ),
         None => (spaces(text).to_vec(), None),
     }
 }
@@ -139,8 +168,14 @@ struct Wanted {
 
 fn flags(x: &mut Exchange<'_>, rules: &[CookieFlags], attributes: &mut Vec<Attribute>) -> bool {
     let name = attributes[0].0.clone();
-    let Some(rule) = rules.iter().find(|rule| is_meant(x, &rule.cookie, &name)) else { return false };
-    let mut wanted = Wanted { secure: rule.secure, httponly: rule.httponly, samesite: rule.samesite };
+    let Some(rule) = rules.iter().find(|rule| is_meant(x, &rule.cookie, &name)) else {
+        return false;
+    };
+    let mut wanted = Wanted {
+        secure: rule.secure,
+        httponly: rule.httponly,
+        samesite: rule.samesite,
+    };
     for template in &rule.dynamic {
         let text = template.to_vec(x).to_ascii_lowercase();
         match &text[..] {
@@ -192,7 +227,10 @@ fn samesite(attributes: &mut Vec<Attribute>, wanted: Option<SameSite>) {
         Some(SameSite::None) => b"None",
         Some(SameSite::Remove) => return remove_samesite(attributes),
     };
-    match attributes[1..].iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(b"samesite")) {
+    match attributes[1..]
+        .iter_mut()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"samesite"))
+    {
         Some((_, Some(old))) if old.eq_ignore_ascii_case(value) => {}
         Some(attribute) => *attribute = (b"SameSite".to_vec(), Some(value.to_vec())),
         None => attributes.push((b"SameSite".to_vec(), Some(value.to_vec()))),
@@ -201,5 +239,6 @@ fn samesite(attributes: &mut Vec<Attribute>, wanted: Option<SameSite>) {
 
 fn remove_samesite(attributes: &mut Vec<Attribute>) {
     let mut first = true;
-    attributes.retain(|(name, _)| std::mem::take(&mut first) || !name.eq_ignore_ascii_case(b"samesite"));
+    attributes
+        .retain(|(name, _)| std::mem::take(&mut first) || !name.eq_ignore_ascii_case(b"samesite"));
 }

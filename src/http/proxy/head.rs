@@ -74,7 +74,9 @@ impl ResponseHead {
             let (len, end) = match headers::line(buf.filled(), true) {
                 Line::Partial => return Progress::Partial,
                 Line::End(len) => (len, true),
-                Line::Field { name, value, len, .. } => {
+                Line::Field {
+                    name, value, len, ..
+                } => {
                     // Some servers send the status line twice.
                     let repeated = value.is_empty() && name.starts_with(b"HTTP/");
                     if !repeated && !self.field(x, name, value) {
@@ -82,12 +84,16 @@ impl ResponseHead {
                     }
                     (len, false)
                 }
-                Line::Invalid(_) if buf.filled().starts_with(b"HTTP/") => {
-                    (memchr::memchr(b'\n', buf.filled()).map_or(0, |n| n + 1), false)
-                }
+                Line::Invalid(_) if buf.filled().starts_with(b"HTTP/") => (
+                    memchr::memchr(b'\n', buf.filled()).map_or(0, |n| n + 1),
+                    false,
+                ),
                 Line::Invalid(at) => {
                     let (line, bad) = (buf.filled()[..at].escape_log(), buf.filled()[at]);
-                    x.log(Level::Error, format_args!("upstream sent invalid header: \"{line}\\x{bad:02x}...\""));
+                    x.log(
+                        Level::Error,
+                        format_args!("upstream sent invalid header: \"{line}\\x{bad:02x}...\""),
+                    );
                     return Progress::Invalid;
                 }
             };
@@ -107,7 +113,10 @@ impl ResponseHead {
         let len = match status_line::parse(buf.filled()) {
             Parsed::Partial => return Progress::Partial,
             Parsed::Invalid => {
-                x.log(Level::Error, format_args!("upstream sent no valid HTTP/1.0 header"));
+                x.log(
+                    Level::Error,
+                    format_args!("upstream sent no valid HTTP/1.0 header"),
+                );
                 self.status = 200;
                 self.version = 9;
                 self.close = true;
@@ -158,7 +167,12 @@ impl ResponseHead {
         self.content_length = parse_length(value);
         if self.content_length.is_none() {
             let (name, value) = (name.escape_log(), value.escape_log());
-            x.log(Level::Error, format_args!("upstream sent invalid \"Content-Length\" header: \"{name}: {value}\""));
+            x.log(
+                Level::Error,
+                format_args!(
+                    "upstream sent invalid \"Content-Length\" header: \"{name}: {value}\""
+                ),
+            );
             return false;
         }
         self.headers.push(Known::ContentLength, name, value);
@@ -171,7 +185,10 @@ impl ResponseHead {
         }
         if !value.eq_ignore_ascii_case(b"chunked") {
             let value = value.escape_log();
-            x.log(Level::Error, format_args!("upstream sent unknown \"Transfer-Encoding\": \"{value}\""));
+            x.log(
+                Level::Error,
+                format_args!("upstream sent unknown \"Transfer-Encoding\": \"{value}\""),
+            );
             return false;
         }
         self.chunked = true;
@@ -182,7 +199,10 @@ impl ResponseHead {
     fn finish(&mut self) -> Progress {
         if self.status == 103 {
             // Early hints are no final response: on with the next status line.
-            *self = Self { len: self.len, ..Self::default() };
+            *self = Self {
+                len: self.len,
+                ..Self::default()
+            };
             return Progress::Partial;
         }
         Progress::Complete
@@ -190,19 +210,29 @@ impl ResponseHead {
 
     /// Whether a response to this request has no body.
     pub fn is_bodiless(&self, is_head: bool) -> bool {
-        is_head || matches!(self.status, 204 | 304) || (!self.chunked && self.content_length == Some(0))
+        is_head
+            || matches!(self.status, 204 | 304)
+            || (!self.chunked && self.content_length == Some(0))
     }
 }
 
 fn both(x: &Exchange<'_>) -> bool {
     x.log(
         Level::Error,
-        format_args!("upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time"),
+        format_args!(
+            "upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time"
+        ),
     );
     false
 }
 
-fn log_duplicate(x: &Exchange<'_>, level: Level, (name, value): (&[u8], &[u8]), previous: &[u8], what: &str) {
+fn log_duplicate(
+    x: &Exchange<'_>,
+    level: Level,
+    (name, value): (&[u8], &[u8]),
+    previous: &[u8],
+    what: &str,
+) {
     let (name, value, previous) = (name.escape_log(), value.escape_log(), previous.escape_log());
     x.log(
         level,

@@ -27,7 +27,11 @@ pub fn copy<'g>(x: &mut Exchange<'g>, proxy: &Proxy, head: &ResponseHead) {
     response.status = head.status;
     response.status_line.clear();
     response.status_line.extend_from_slice(&head.status_text);
-    response.content_length = if head.chunked { None } else { head.content_length };
+    response.content_length = if head.chunked {
+        None
+    } else {
+        head.content_length
+    };
     response.disable_not_modified = true;
     if proxy.force_ranges {
         response.allow_ranges = true;
@@ -41,7 +45,11 @@ fn one(x: &mut Exchange<'_>, proxy: &Proxy, known: Known, name: &[u8], value: &[
             x.response.content_type.clear();
             x.response.content_type.extend_from_slice(value);
         }
-        Known::Status | Known::ContentLength | Known::Connection | Known::KeepAlive | Known::TransferEncoding => {}
+        Known::Status
+        | Known::ContentLength
+        | Known::Connection
+        | Known::KeepAlive
+        | Known::TransferEncoding => {}
         Known::LastModified => {
             x.response.headers.push(known, name, value);
             x.response.last_modified = date::parse_http(value);
@@ -52,16 +60,23 @@ fn one(x: &mut Exchange<'_>, proxy: &Proxy, known: Known, name: &[u8], value: &[
             let changed = cookie::redirect(x, proxy, value, 0);
             let own = changed.is_some() || !value.starts_with(b"/");
             x.response.own_location = own;
-            x.response.headers.push(known, name, changed.as_deref().unwrap_or(value));
+            x.response
+                .headers
+                .push(known, name, changed.as_deref().unwrap_or(value));
         }
         Known::Refresh => {
             let lower = value.to_ascii_lowercase();
-            let changed = memchr::memmem::find(&lower, b"url=").and_then(|at| cookie::redirect(x, proxy, value, at + 4));
-            x.response.headers.push(known, name, changed.as_deref().unwrap_or(value));
+            let changed = memchr::memmem::find(&lower, b"url=")
+                .and_then(|at| cookie::redirect(x, proxy, value, at + 4));
+            x.response
+                .headers
+                .push(known, name, changed.as_deref().unwrap_or(value));
         }
         Known::SetCookie => {
             let changed = cookie::cookie(x, proxy, value);
-            x.response.headers.push(known, name, changed.as_deref().unwrap_or(value));
+            x.response
+                .headers
+                .push(known, name, changed.as_deref().unwrap_or(value));
         }
         _ => x.response.headers.push(known, name, value),
     }
@@ -103,10 +118,16 @@ pub fn asked(x: &mut Exchange<'_>, ignore: IgnoreHeaders) -> Asked {
         _ => None,
     };
     let rate = text(Known::XAccelLimitRate, ignore.accel_limit_rate);
-    if let Some(rate) = rate.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok()) {
+    if let Some(rate) = rate
+        .and_then(|text| std::str::from_utf8(text).ok())
+        .and_then(|text| text.parse().ok())
+    {
         x.limit_rate = Some(rate);
     }
-    Asked { redirect, buffering }
+    Asked {
+        redirect,
+        buffering,
+    }
 }
 
 /// Goes where `X-Accel-Redirect` says; some headers of the response come along.
@@ -117,7 +138,10 @@ pub fn accel_redirect<'g>(x: &mut Exchange<'g>, target: &[u8]) -> Next<'g> {
     }
     let mut decoded = Vec::new();
     let Some(args) = unsafe_uri(target, &mut decoded) else {
-        x.log(Level::Error, format_args!("unsafe URI \"{}\" was detected", target.escape_log()));
+        x.log(
+            Level::Error,
+            format_args!("unsafe URI \"{}\" was detected", target.escape_log()),
+        );
         return Next::Status(404);
     };
     phases::become_get(&mut x.request);

@@ -23,7 +23,9 @@ use crate::conf::model::{Proxy, ProxyVersion};
 /// Serves the request from an upstream.
 pub async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     let proxy: &'g Proxy = &x.location.proxy;
-    let Some(pass) = proxy.pass.as_deref() else { return Next::Status(500) };
+    let Some(pass) = proxy.pass.as_deref() else {
+        return Next::Status(500);
+    };
     let target = match target::resolve(x, pass) {
         Ok(target) => target,
         Err(failure) => return failure.into_next(x),

@@ -22,7 +22,12 @@ pub struct PeerConn {
 impl PeerConn {
     /// A new connection.
     pub fn new(io: Io, now: Now) -> Self {
-        Self { io, opened: now, requests: 0, reused: false }
+        Self {
+            io,
+            opened: now,
+            requests: 0,
+            reused: false,
+        }
     }
 
     /// Whether nothing has arrived and the peer has not closed it; the context is woken when that changes.

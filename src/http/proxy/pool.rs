@@ -59,12 +59,17 @@ impl Pools {
 
     /// How many idle connections there are to the same peer.
     pub fn count(&self, place: Place, key: &Key) -> usize {
-        self.pools.borrow().get(&place).map_or(0, |pool| pool.count(key))
+        self.pools
+            .borrow()
+            .get(&place)
+            .map_or(0, |pool| pool.count(key))
     }
 
     /// Keeps a connection, if it may be kept.
     pub fn put(&self, place: Place, group: &Group, key: Key, mut conn: PeerConn) {
-        let Some(limits) = group.keepalive() else { return };
+        let Some(limits) = group.keepalive() else {
+            return;
+        };
         let waker = self.watcher.borrow();
         let Some(waker) = &*waker else { return };
         if !conn.is_idle(&mut Context::from_waker(waker)) {
@@ -107,7 +112,9 @@ impl Pools {
 pub async fn watch(thread: Weak<Thread>) {
     let mut timer = Timer::default();
     poll_fn(|cx| {
-        let Some(thread) = thread.upgrade() else { return Poll::Ready(()) };
+        let Some(thread) = thread.upgrade() else {
+            return Poll::Ready(());
+        };
         {
             let mut watcher = thread.pools.watcher.borrow_mut();
             if !watcher.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {

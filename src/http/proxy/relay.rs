@@ -102,7 +102,13 @@ enum Stop {
 }
 
 /// Relays the body and ends the response.
-pub async fn run<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, attempt: Attempt, mode: Mode) -> Next<'g> {
+pub async fn run<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: Target,
+    attempt: Attempt,
+    mode: Mode,
+) -> Next<'g> {
     x.action = Action::ReadingUpstream;
     let head = &attempt.head;
     let framing = match head.content_length {
@@ -112,8 +118,16 @@ pub async fn run<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, att
         Some(length) => Framing::Length(length),
         None => Framing::Close,
     };
-    let write_limit = if mode.buffering { Limiter::new(x) } else { None };
-    let read_rate = if proxy.limit_rate.is_empty() { 0 } else { vars::parse_size(&proxy.limit_rate.to_vec(x)).unwrap_or(0) };
+    let write_limit = if mode.buffering {
+        Limiter::new(x)
+    } else {
+        None
+    };
+    let read_rate = if proxy.limit_rate.is_empty() {
+        0
+    } else {
+        vars::parse_size(&proxy.limit_rate.to_vec(x)).unwrap_or(0)
+    };
     let mut relay = Relay {
         framing,
         mode,
@@ -140,7 +154,9 @@ pub async fn run<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, att
 impl<'g> Relay<'_, 'g> {
     /// What came with the head.
     fn take_preread(&mut self) {
-        let Some(attempt) = &mut self.attempt else { return };
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
         let buf = std::mem::take(&mut attempt.buf);
         self.count(buf.len(), true);
         self.feed(buf);
@@ -209,7 +225,8 @@ impl<'g> Relay<'_, 'g> {
             Poll::Ready(Err(error)) => Poll::Ready(Err(Stop::ClientGone(Some(error)))),
             Poll::Pending => {
                 let timeout = self.x.location.core.send_timeout;
-                self.write_deadline.get_or_insert_with(|| now.after(timeout));
+                self.write_deadline
+                    .get_or_insert_with(|| now.after(timeout));
                 if self.end.is_none() && !self.proxy.ignore_client_abort {
                     return self.poll_client_closed(cx);
                 }
@@ -240,11 +257,18 @@ impl<'g> Relay<'_, 'g> {
                 return false;
             }
         }
-        if self.x.out.is_empty() && !self.proxy.ignore_client_abort && self.x.conn.poll_closed(cx).is_ready() {
+        if self.x.out.is_empty()
+            && !self.proxy.ignore_client_abort
+            && self.x.conn.poll_closed(cx).is_ready()
+        {
             // Seen by the next write, or by the end.
             self.x.broken = true;
         }
-        let Some(conn) = self.attempt.as_mut().and_then(|attempt| attempt.conn.as_mut()) else {
+        let Some(conn) = self
+            .attempt
+            .as_mut()
+            .and_then(|attempt| attempt.conn.as_mut())
+        else {
             self.end = Some(End::Broken);
             return true;
         };
@@ -288,7 +312,10 @@ impl<'g> Relay<'_, 'g> {
             Ok(()) => true,
             Err(error) => {
                 let error = crate::common::errno::Errno(&error);
-                self.x.log(Level::Crit, format_args!("write to a temporary file failed ({error})"));
+                self.x.log(
+                    Level::Crit,
+                    format_args!("write to a temporary file failed ({error})"),
+                );
                 false
             }
         }
@@ -299,13 +326,25 @@ impl<'g> Relay<'_, 'g> {
         if self.spill.is_none() {
             let temp = temp_file::create(&self.proxy.temp_path, self.x.live.prefix(), false)?;
             let path = temp.path.display();
-            self.x.log(Level::Warn, format_args!("an upstream response is buffered to a temporary file {path}"));
-            self.spill = Some(Spill { file: Rc::new(temp.file), len: 0 });
+            self.x.log(
+                Level::Warn,
+                format_args!("an upstream response is buffered to a temporary file {path}"),
+            );
+            self.spill = Some(Spill {
+                file: Rc::new(temp.file),
+                len: 0,
+            });
         }
-        let Some(spill) = &mut self.spill else { return Ok(()) };
+        let Some(spill) = &mut self.spill else {
+            return Ok(());
+        };
         self.x.out.spill(&mut |bytes| {
             spill.file.write_all_at(bytes, spill.len)?;
-            let piece = Piece::File { file: Rc::clone(&spill.file), offset: spill.len, len: bytes.len() as u64 };
+            let piece = Piece::File {
+                file: Rc::clone(&spill.file),
+                offset: spill.len,
+                len: bytes.len() as u64,
+            };
             spill.len += bytes.len() as u64;
             Ok(piece)
         })
@@ -349,7 +388,10 @@ impl<'g> Relay<'_, 'g> {
                         }
                     }
                     Step::Invalid => {
-                        self.x.log(Level::Error, format_args!("upstream sent invalid chunked response"));
+                        self.x.log(
+                            Level::Error,
+                            format_args!("upstream sent invalid chunked response"),
+                        );
                         return self.stop_reading(End::Broken);
                     }
                 },
@@ -376,12 +418,15 @@ impl<'g> Relay<'_, 'g> {
                     self.excess = !buf.is_empty();
                     return self.complete();
                 }
-                Line::Field { name, value, len, .. } => {
+                Line::Field {
+                    name, value, len, ..
+                } => {
                     self.x.upstream_trailers.push_named(name, value);
                     buf.consume(len);
                 }
                 Line::Invalid(_) => {
-                    self.x.log(Level::Error, format_args!("upstream sent invalid trailer"));
+                    self.x
+                        .log(Level::Error, format_args!("upstream sent invalid trailer"));
                     return self.stop_reading(End::Broken);
                 }
             }
@@ -393,7 +438,10 @@ impl<'g> Relay<'_, 'g> {
         if matches!(self.framing, Framing::Close) {
             self.complete();
         } else {
-            self.x.log(Level::Error, format_args!("upstream prematurely closed connection"));
+            self.x.log(
+                Level::Error,
+                format_args!("upstream prematurely closed connection"),
+            );
             self.stop_reading(End::Broken);
         }
     }
@@ -415,13 +463,19 @@ impl<'g> Relay<'_, 'g> {
         if end != End::Complete {
             filters::sync(self.x);
         }
-        let Some(attempt) = self.attempt.take() else { return };
+        let Some(attempt) = self.attempt.take() else {
+            return;
+        };
         let reusable = end == End::Complete
             && !attempt.head.close
             && !self.excess
             && attempt.request_complete
             && !matches!(self.framing, Framing::Close);
-        let outcome = if end == End::Complete { Outcome::Ok } else { Outcome::Aborted };
+        let outcome = if end == End::Complete {
+            Outcome::Ok
+        } else {
+            Outcome::Aborted
+        };
         tries::release(self.x, self.target, attempt, outcome, reusable);
     }
 
@@ -431,14 +485,27 @@ impl<'g> Relay<'_, 'g> {
         if self.write_deadline.is_some_and(|at| now >= at) {
             return Err(Stop::ClientTimeout);
         }
-        let reading = self.end.is_none() && self.read_resume.is_none() && (self.mode.buffering || self.x.out.is_empty());
+        let reading = self.end.is_none()
+            && self.read_resume.is_none()
+            && (self.mode.buffering || self.x.out.is_empty());
         let read_deadline = (reading && self.can_read()).then_some(self.read_deadline);
         if read_deadline.is_some_and(|at| now >= at) {
-            self.x.log(Level::Error, format_args!("upstream timed out (110: Connection timed out)"));
+            self.x.log(
+                Level::Error,
+                format_args!("upstream timed out (110: Connection timed out)"),
+            );
             self.stop_reading(End::Timeout);
             return Ok(true);
         }
-        let next = [self.write_deadline, read_deadline, self.write_resume, self.read_resume].into_iter().flatten().min();
+        let next = [
+            self.write_deadline,
+            read_deadline,
+            self.write_resume,
+            self.read_resume,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         Ok(self.x.conn.timer.poll(cx, next).is_ready())
     }
 
@@ -447,7 +514,9 @@ impl<'g> Relay<'_, 'g> {
         let (number, size) = self.proxy.buffers;
         let limit = (number * size + self.proxy.buffer_size) as u64;
         let spilled = self.spill.as_ref().map_or(0, |spill| spill.len);
-        !self.mode.buffering || self.x.out.in_memory() < limit || spilled < self.proxy.max_temp_file_size
+        !self.mode.buffering
+            || self.x.out.in_memory() < limit
+            || spilled < self.proxy.max_temp_file_size
     }
 
     fn finish(mut self, result: Result<(), Stop>) -> Next<'g> {
@@ -467,14 +536,19 @@ impl<'g> Relay<'_, 'g> {
             Err(Stop::ClientTimeout) => {
                 self.x.action = Action::SendingToClient;
                 self.x.timed_out = true;
-                self.x.log(Level::Info, format_args!("client timed out (110: Connection timed out)"));
+                self.x.log(
+                    Level::Info,
+                    format_args!("client timed out (110: Connection timed out)"),
+                );
                 Next::Terminate(408)
             }
             Err(Stop::ClientGone(Some(error))) => output::failed(self.x, &error.into()),
             Err(Stop::ClientGone(None)) => {
                 self.x.log(
                     Level::Info,
-                    format_args!("client prematurely closed connection, so upstream connection is closed too"),
+                    format_args!(
+                        "client prematurely closed connection, so upstream connection is closed too"
+                    ),
                 );
                 self.x.broken = true;
                 Next::Terminate(CLIENT_CLOSED)

@@ -29,7 +29,12 @@ pub struct Built {
 }
 
 /// Writes the request.
-pub fn build<'g>(x: &mut Exchange<'g>, proxy: &Proxy, pass: &ProxyPass, target: &Target) -> Result<Built, Next<'g>> {
+pub fn build<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &Proxy,
+    pass: &ProxyPass,
+    target: &Target,
+) -> Result<Built, Next<'g>> {
     let mut out = x.thread.take_vec();
     let method = match &proxy.method {
         Some(method) => method.to_vec(x),
@@ -46,7 +51,11 @@ pub fn build<'g>(x: &mut Exchange<'g>, proxy: &Proxy, pass: &ProxyPass, target: 
     }
     let uri = out[start..].to_vec();
     let http11 = proxy.http_version == ProxyVersion::Http11;
-    out.extend_from_slice(if http11 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+    out.extend_from_slice(if http11 {
+        b" HTTP/1.1\r\n"
+    } else {
+        b" HTTP/1.0\r\n"
+    });
     let own_body = proxy.set_body.as_ref().map(|body| body.to_vec(x));
     let chunked = own_body.is_none() && x.request.chunked && x.request.body.unbuffered;
     x.proxy_body_length = match &own_body {
@@ -60,7 +69,13 @@ pub fn build<'g>(x: &mut Exchange<'g>, proxy: &Proxy, pass: &ProxyPass, target: 
     if let Some(body) = own_body {
         out.extend_from_slice(&body);
     }
-    Ok(Built { head: out, with_body, chunked, is_head, uri })
+    Ok(Built {
+        head: out,
+        with_body,
+        chunked,
+        is_head,
+        uri,
+    })
 }
 
 /// The target of the request line.
@@ -90,13 +105,32 @@ fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, target: &Target, out: &mut Vec<u
     }
 }
 
-fn push_headers(x: &mut Exchange<'_>, proxy: &Proxy, target: &Target, chunked: bool, out: &mut Vec<u8>) {
-    let is_set = |name: &[u8]| proxy.set_header.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    let host = proxy.set_header.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(b"host"));
+fn push_headers(
+    x: &mut Exchange<'_>,
+    proxy: &Proxy,
+    target: &Target,
+    chunked: bool,
+    out: &mut Vec<u8>,
+) {
+    let is_set = |name: &[u8]| {
+        proxy
+            .set_header
+            .iter()
+            .any(|(own, _)| own.eq_ignore_ascii_case(name))
+    };
+    let host = proxy
+        .set_header
+        .iter()
+        .rev()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"host"));
     let host = match host {
         Some((_, value)) => {
             let value = value.to_vec(x);
-            if value.is_empty() && proxy.http_version == ProxyVersion::Http11 { target.host.clone() } else { value }
+            if value.is_empty() && proxy.http_version == ProxyVersion::Http11 {
+                target.host.clone()
+            } else {
+                value
+            }
         }
         None => target.host.clone(),
     };

@@ -70,14 +70,23 @@ pub fn resolve(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure
 
 fn variable(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
     let text = pass.url.to_vec(x);
-    let Some(url) = text.get(7..).filter(|_| text[..7].eq_ignore_ascii_case(b"http://")) else {
-        x.log(Level::Error, format_args!("invalid URL prefix in \"{}\"", text.escape_log()));
+    let Some(url) = text
+        .get(7..)
+        .filter(|_| text[..7].eq_ignore_ascii_case(b"http://"))
+    else {
+        x.log(
+            Level::Error,
+            format_args!("invalid URL prefix in \"{}\"", text.escape_log()),
+        );
         return Err(Failure::Internal);
     };
     let parsed = match parse(url) {
         Ok(parsed) => parsed,
         Err(what) => {
-            x.log(Level::Error, format_args!("{what} in upstream \"{}\"", url.escape_log()));
+            x.log(
+                Level::Error,
+                format_args!("{what} in upstream \"{}\"", url.escape_log()),
+            );
             return Err(Failure::Internal);
         }
     };
@@ -85,7 +94,13 @@ fn variable(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
         Some((index, group)) => (Some(index), group),
         None => (None, made(x, &parsed)?),
     };
-    Ok(Target { group, index, host: parsed.host_header, port: parsed.port_text, uri: parsed.uri })
+    Ok(Target {
+        group,
+        index,
+        host: parsed.host_header,
+        port: parsed.port_text,
+        uri: parsed.uri,
+    })
 }
 
 /// An address of `proxy_pass` taken apart.
@@ -105,11 +120,21 @@ fn parse(url: &[u8]) -> Result<Url, &'static str> {
     if let Some(rest) = url.strip_prefix(b"unix:") {
         return unix(rest);
     }
-    let skip = if url.starts_with(b"[") { memchr::memchr(b']', url).ok_or("invalid host")? } else { 0 };
-    let end = url[skip..].iter().position(|c| matches!(c, b'/' | b'?')).map_or(url.len(), |n| skip + n);
+    let skip = if url.starts_with(b"[") {
+        memchr::memchr(b']', url).ok_or("invalid host")?
+    } else {
+        0
+    };
+    let end = url[skip..]
+        .iter()
+        .position(|c| matches!(c, b'/' | b'?'))
+        .map_or(url.len(), |n| skip + n);
     let (authority, uri) = url.split_at(end);
     let (host, port) = match memchr::memchr(b':', &authority[skip..]) {
-        Some(colon) => (&authority[..skip + colon], Some(&authority[skip + colon + 1..])),
+        Some(colon) => (
+            &authority[..skip + colon],
+            Some(&authority[skip + colon + 1..]),
+        ),
         None => (authority, None),
     };
     if host.is_empty() {
@@ -117,7 +142,10 @@ fn parse(url: &[u8]) -> Result<Url, &'static str> {
     }
     let number = match port {
         None => 80,
-        Some(digits) => match std::str::from_utf8(digits).ok().and_then(|d| d.parse().ok()) {
+        Some(digits) => match std::str::from_utf8(digits)
+            .ok()
+            .and_then(|d| d.parse().ok())
+        {
             Some(port) if port != 0u16 => port,
             _ => return Err("invalid port"),
         },
@@ -133,7 +161,11 @@ fn parse(url: &[u8]) -> Result<Url, &'static str> {
         port: number,
         has_port: port.is_some(),
         addr,
-        host_header: if port.is_some() && number != 80 { authority.to_vec() } else { host.to_vec() },
+        host_header: if port.is_some() && number != 80 {
+            authority.to_vec()
+        } else {
+            host.to_vec()
+        },
         port_text: number.to_string().into_bytes(),
         uri,
     })
@@ -141,7 +173,10 @@ fn parse(url: &[u8]) -> Result<Url, &'static str> {
 
 fn unix(rest: &[u8]) -> Result<Url, &'static str> {
     let (path, uri) = match memchr::memchr(b':', rest) {
-        Some(colon) => (&rest[..colon], Some(rest[colon + 1..].to_vec()).filter(|uri| !uri.is_empty())),
+        Some(colon) => (
+            &rest[..colon],
+            Some(rest[colon + 1..].to_vec()).filter(|uri| !uri.is_empty()),
+        ),
         None => (rest, None),
     };
     if path.is_empty() {
@@ -161,7 +196,10 @@ fn unix(rest: &[u8]) -> Result<Url, &'static str> {
 
 fn ip(host: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(host).ok()?;
-    let text = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    let text = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .unwrap_or(text);
     text.parse().ok()
 }
 
@@ -173,7 +211,10 @@ fn known(x: &Exchange<'_>, url: &Url) -> Option<(usize, Arc<Group>)> {
         let name = upstream.name.as_bytes();
         match upstream.explicit {
             true => !url.has_port && name.eq_ignore_ascii_case(&url.host),
-            false => name.eq_ignore_ascii_case(&with_port) || (url.port == 80 && name.eq_ignore_ascii_case(&url.host)),
+            false => {
+                name.eq_ignore_ascii_case(&with_port)
+                    || (url.port == 80 && name.eq_ignore_ascii_case(&url.host))
+            }
         }
     })?;
     Some((index, Arc::clone(x.live.groups.get(index)?)))
@@ -183,7 +224,10 @@ fn known(x: &Exchange<'_>, url: &Url) -> Option<(usize, Arc<Group>)> {
 fn made(x: &mut Exchange<'_>, url: &Url) -> Result<Arc<Group>, Failure> {
     let name: Arc<str> = String::from_utf8_lossy(&url.host).into();
     let Some(addr) = url.addr.clone() else {
-        x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
+        x.log(
+            Level::Error,
+            format_args!("no resolver defined to resolve {name}"),
+        );
         return Err(Failure::Unresolved);
     };
     let server = UpstreamServer {

@@ -7,7 +7,10 @@ use std::net::SocketAddr;
 
 use super::{
     attempt::{Attempt, Fail},
-    headers, is_non_idempotent, pool, relay, request::Built, target::Target, upgrade,
+    headers, is_non_idempotent, pool, relay,
+    request::Built,
+    target::Target,
+    upgrade,
 };
 use crate::{
     common::{addr::Addr, clock, errno::Errno},
@@ -22,14 +25,26 @@ use crate::{
 };
 
 /// Tries peers until one answers, and sends its answer to the client.
-pub async fn run<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, built: Built) -> Next<'g> {
+pub async fn run<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: Target,
+    built: Built,
+) -> Next<'g> {
     let bind = match bind(x, proxy) {
         Ok(bind) => bind,
         Err(next) => return next,
     };
-    let limits = Limits { tries: proxy.next_upstream_tries, timeout: proxy.next_upstream_timeout };
+    let limits = Limits {
+        tries: proxy.next_upstream_tries,
+        timeout: proxy.next_upstream_timeout,
+    };
     let mut tries = Tries::new(target.group.clone(), limits, clock::now().millis());
-    let hash_key = target.group.hash_key().map(|key| key.to_vec(x)).unwrap_or_default();
+    let hash_key = target
+        .group
+        .hash_key()
+        .map(|key| key.to_vec(x))
+        .unwrap_or_default();
     loop {
         let lease = match pick(x, &mut tries, &hash_key, &built) {
             Ok(lease) => lease,
@@ -52,7 +67,9 @@ pub async fn run<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, bui
 
 /// `proxy_bind`
 fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g>> {
-    let Some(bind) = &proxy.bind else { return Ok(None) };
+    let Some(bind) = &proxy.bind else {
+        return Ok(None);
+    };
     if let Some(fixed) = &bind.fixed {
         return Ok(Some(fixed.clone()));
     }
@@ -68,23 +85,40 @@ fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g
     match addr {
         Some(addr) => Ok(Some(Addr::Inet(addr))),
         None => {
-            x.log(Level::Error, format_args!("invalid local address \"{text}\""));
+            x.log(
+                Level::Error,
+                format_args!("invalid local address \"{text}\""),
+            );
             Ok(None)
         }
     }
 }
 
-fn pick<'g>(x: &mut Exchange<'g>, tries: &mut Tries, hash_key: &[u8], built: &Built) -> Result<Lease, Next<'g>> {
+fn pick<'g>(
+    x: &mut Exchange<'g>,
+    tries: &mut Tries,
+    hash_key: &[u8],
+    built: &Built,
+) -> Result<Lease, Next<'g>> {
     let thread = x.thread;
     let mut random = || thread.random();
     let now = clock::now().millis();
-    let mut cx = PickCx { now, random: &mut random, hash_key, client: x.client.addr.ip() };
+    let mut cx = PickCx {
+        now,
+        random: &mut random,
+        hash_key,
+        client: x.client.addr.ip(),
+    };
     let picked = tries.next(&mut cx);
     let name = match &picked {
         Ok(lease) => lease.peer().text.clone(),
         Err(none) => none.name.clone(),
     };
-    x.upstream = Some(UpstreamContext { scheme: "http://", peer: name.clone(), uri: built.uri.clone() });
+    x.upstream = Some(UpstreamContext {
+        scheme: "http://",
+        peer: name.clone(),
+        uri: built.uri.clone(),
+    });
     let record = x.attempts.start(name);
     match picked {
         Ok(lease) => Ok(lease),
@@ -156,7 +190,10 @@ fn after_failure<'g>(
 ) -> Option<Next<'g>> {
     let now = clock::now().millis();
     if fail == Fail::Timeout {
-        x.log(Level::Error, format_args!("upstream timed out (110: Connection timed out)"));
+        x.log(
+            Level::Error,
+            format_args!("upstream timed out (110: Connection timed out)"),
+        );
     }
     let status = status_of(fail);
     if let Some(record) = x.attempts.current() {
@@ -169,7 +206,9 @@ fn after_failure<'g>(
     let sent = attempt.request_sent;
     let stale = fail == Fail::Error && attempt.is_reused() && !attempt.response_received;
     let released = match fail {
-        Fail::ClientGone | Fail::ClientBody(_) | Fail::Internal => attempt.lease.finish(Outcome::Aborted, now),
+        Fail::ClientGone | Fail::ClientBody(_) | Fail::Internal => {
+            attempt.lease.finish(Outcome::Aborted, now)
+        }
         Fail::Status(403 | 404) => attempt.lease.finish(Outcome::Next, now),
         _ if stale => {
             let place = pool::place(&target.group, target.index, x.location.id);
@@ -181,7 +220,12 @@ fn after_failure<'g>(
     log_disabled(x, &released);
     match fail {
         Fail::ClientGone => {
-            x.log(Level::Info, format_args!("client prematurely closed connection, so upstream connection is closed too"));
+            x.log(
+                Level::Info,
+                format_args!(
+                    "client prematurely closed connection, so upstream connection is closed too"
+                ),
+            );
             x.broken = true;
             return Some(Next::Terminate(CLIENT_CLOSED));
         }
@@ -194,12 +238,21 @@ fn after_failure<'g>(
 
 fn log_disabled(x: &Exchange<'_>, released: &Released) {
     if released.disabled {
-        x.log(Level::Warn, format_args!("upstream server temporarily disabled"));
+        x.log(
+            Level::Warn,
+            format_args!("upstream server temporarily disabled"),
+        );
     }
 }
 
 /// Sends a peer's answer to the client.
-async fn respond<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, built: Built, mut attempt: Attempt) -> Next<'g> {
+async fn respond<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: Target,
+    built: Built,
+    mut attempt: Attempt,
+) -> Next<'g> {
     let is_head = built.is_head;
     x.thread.give_vec(built.head);
     std::mem::swap(&mut x.upstream_headers, &mut attempt.head.headers);
@@ -228,19 +281,43 @@ async fn respond<'g>(x: &mut Exchange<'g>, proxy: &'g Proxy, target: Target, bui
         close(x, &target, attempt, bodiless);
         return output::flush(x).await;
     }
-    relay::run(x, proxy, target, attempt, relay::Mode { bodiless, buffering }).await
+    relay::run(
+        x,
+        proxy,
+        target,
+        attempt,
+        relay::Mode {
+            bodiless,
+            buffering,
+        },
+    )
+    .await
 }
 
 /// The status of an `error_page` that is shown instead (`proxy_intercept_errors`).
 fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option<u16> {
     let status = attempt.head.status;
-    if !proxy.intercept_errors || status < 300 || !x.location.core.error_pages.iter().any(|page| page.status == status) {
+    if !proxy.intercept_errors
+        || status < 300
+        || !x
+            .location
+            .core
+            .error_pages
+            .iter()
+            .any(|page| page.status == status)
+    {
         return None;
     }
     if status == 401 {
-        let challenges: Vec<Vec<u8>> = x.upstream_headers.all(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
+        let challenges: Vec<Vec<u8>> = x
+            .upstream_headers
+            .all(Known::WwwAuthenticate)
+            .map(<[u8]>::to_vec)
+            .collect();
         for challenge in challenges {
-            x.response.headers.push(Known::WwwAuthenticate, b"WWW-Authenticate", &challenge);
+            x.response
+                .headers
+                .push(Known::WwwAuthenticate, b"WWW-Authenticate", &challenge);
         }
     }
     Some(status)
@@ -248,12 +325,19 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 
 /// Ends a try whose body nobody wants.
 pub fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bodiless: bool) {
-    let reusable = bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
+    let reusable =
+        bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
 }
 
 /// Ends a try: the record's time, the peer's state, the connection.
-pub fn release(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, outcome: Outcome, reusable: bool) {
+pub fn release(
+    x: &mut Exchange<'_>,
+    target: &Target,
+    attempt: Attempt,
+    outcome: Outcome,
+    reusable: bool,
+) {
     let now = clock::now().millis();
     if let Some(record) = x.attempts.current() {
         record.response_time = Some(now.saturating_sub(attempt.start));
@@ -271,5 +355,8 @@ pub fn release(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, outcome:
 
 /// Logs a failed read from the upstream.
 pub fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
-    x.log(Level::Error, format_args!("recv() failed ({})", Errno(error)));
+    x.log(
+        Level::Error,
+        format_args!("recv() failed ({})", Errno(error)),
+    );
 }

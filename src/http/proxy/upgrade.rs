@@ -8,10 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{
-    attempt::Attempt,
-    peer::PeerConn,
-};
+use super::{attempt::Attempt, peer::PeerConn};
 use crate::{
     common::clock,
     conf::model::{Level, Proxy},
@@ -39,18 +36,32 @@ pub async fn tunnel<'g>(x: &mut Exchange<'g>, proxy: &Proxy, mut attempt: Attemp
     x.action = Action::Upgraded;
     x.keepalive = false;
     if let Err(next) = output::write(x).await {
-        attempt.lease.finish(Outcome::Aborted, clock::now().millis());
+        attempt
+            .lease
+            .finish(Outcome::Aborted, clock::now().millis());
         return next;
     }
-    let Some(mut upstream) = attempt.conn.take() else { return Next::Done };
-    let mut down = Way { buf: std::mem::take(&mut attempt.buf), ..Way::default() };
-    let mut up = Way { buf: std::mem::take(&mut x.conn.buf), ..Way::default() };
+    let Some(mut upstream) = attempt.conn.take() else {
+        return Next::Done;
+    };
+    let mut down = Way {
+        buf: std::mem::take(&mut attempt.buf),
+        ..Way::default()
+    };
+    let mut up = Way {
+        buf: std::mem::take(&mut x.conn.buf),
+        ..Way::default()
+    };
     // Both ends want small messages at once.
     drop(x.conn.io.set_nodelay(true));
-    let result = poll_fn(|cx| poll(&mut x.conn, &mut upstream, &mut down, &mut up, (proxy, cx))).await;
+    let result =
+        poll_fn(|cx| poll(&mut x.conn, &mut upstream, &mut down, &mut up, (proxy, cx))).await;
     finish(x, attempt, (&down, &up));
     if result.is_err() {
-        x.log(Level::Info, format_args!("upstream timed out (110: Connection timed out)"));
+        x.log(
+            Level::Info,
+            format_args!("upstream timed out (110: Connection timed out)"),
+        );
     } else {
         x.complete = true;
     }
@@ -71,7 +82,10 @@ fn poll(
         let a = down.pump(&mut upstream.io, &mut conn.io, proxy.buffer_size, cx);
         conn.sent += down.moved - before;
         let b = up.pump(&mut conn.io, &mut upstream.io, proxy.buffer_size, cx);
-        if (down.eof && down.buf.is_empty()) || (up.eof && up.buf.is_empty()) || (down.eof && up.eof) {
+        if (down.eof && down.buf.is_empty())
+            || (up.eof && up.buf.is_empty())
+            || (down.eof && up.eof)
+        {
             return Poll::Ready(Ok(()));
         }
         if !a && !b {
@@ -109,7 +123,11 @@ impl Way {
                 if from.poll_read_ready(cx).is_pending() {
                     return progress;
                 }
-                self.buf = if size <= super::super::buffer::SMALL { Buf::small() } else { Buf::large() };
+                self.buf = if size <= super::super::buffer::SMALL {
+                    Buf::small()
+                } else {
+                    Buf::large()
+                };
             }
             match poll_fill(from, &mut self.buf, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => {
