@@ -1,7 +1,7 @@
 //! The only place that reads the clocks.
 //!
 //! [`now`] is monotonic, for timers and measurements; [`wall`] is the time of day. The texts that headers and logs
-//! need are formatted once a second in each thread, like nginx's cached times (core/ngx_times.c).
+//! need are formatted once a second in each thread, like nginx's cached times (`core/ngx_times.c`).
 
 use std::{
     cell::RefCell,
@@ -37,6 +37,7 @@ impl Now {
     }
 
     /// The moment `duration` later.
+    #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))
@@ -202,7 +203,8 @@ mod tests {
         assert_eq!(later.millis(), 1520);
         assert_eq!(later.since(start), Duration::from_millis(20));
         assert_eq!(start.since(later), Duration::ZERO);
-        assert!(now() >= now().min(now()));
+        let first = now();
+        assert!(now() >= first);
         assert!(Now(u64::MAX).instant() > now().instant());
     }
 

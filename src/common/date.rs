@@ -1,7 +1,7 @@
 //! Dates as text, and back: pure functions over seconds since 1970.
 //!
-//! Mirrors `ngx_http_time`, `ngx_http_cookie_time` (core/ngx_times.c) and `ngx_parse_http_time`
-//! (core/ngx_parse_time.c): what nginx reads as a date is read here, what it does not is refused.
+//! Mirrors `ngx_http_time`, `ngx_http_cookie_time` (`core/ngx_times.c`) and `ngx_parse_http_time`
+//! (`core/ngx_parse_time.c`): what nginx reads as a date is read here, what it does not is refused.
 
 const WEEK: [&[u8; 3]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
 const MONTHS: [&[u8; 3]; 12] = [
@@ -206,7 +206,9 @@ fn trim_spaces(text: &[u8]) -> &[u8] {
 
 impl Civil {
     fn is_valid(self) -> bool {
-        let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
+        let year = self.year;
+        let leap =
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let last = match self.month {
             2 if leap => 29,
             month => MONTH_DAYS[month as usize - 1],

@@ -42,13 +42,23 @@ impl Buf {
         match size {
             SMALL => Self::small(),
             LARGE => Self::large(),
-            _ => Self { data: vec![0; size].into_boxed_slice(), start: 0, end: 0 },
+            _ => Self {
+                data: vec![0; size].into_boxed_slice(),
+                start: 0,
+                end: 0,
+            },
         }
     }
 
     fn pooled(free: &'static std::thread::LocalKey<RefCell<Vec<Box<[u8]>>>>, size: usize) -> Self {
-        let data = free.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; size].into_boxed_slice());
-        Self { data, start: 0, end: 0 }
+        let data = free
+            .with_borrow_mut(Vec::pop)
+            .unwrap_or_else(|| vec![0; size].into_boxed_slice());
+        Self {
+            data,
+            start: 0,
+            end: 0,
+        }
     }
 
     /// The bytes in it.

@@ -1,6 +1,6 @@
 //! Connections to peers.
 //!
-//! Mirrors `ngx_event_connect_peer` (event/ngx_event_connect.c): which options are set, in which order, and which
+//! Mirrors `ngx_event_connect_peer` (`event/ngx_event_connect.c`): which options are set, in which order, and which
 //! failure has which message and severity.
 
 use std::{fmt, io, os::fd::OwnedFd};
@@ -61,13 +61,15 @@ impl ConnectError {
     /// The severity of its line in the error log.
     pub fn level(&self) -> Level {
         let code = self.source.raw_os_error().unwrap_or(0);
+        let common: &[i32] = match self.step {
+            ConnectStep::Socket | ConnectStep::Option(_) | ConnectStep::Bind(_) => &[],
+            ConnectStep::Start(_) => &START_ERRORS,
+            ConnectStep::Finish => &NETWORK_ERRORS,
+        };
         match self.step {
-            ConnectStep::Socket | ConnectStep::Option(_) => Level::Alert,
-            ConnectStep::Bind(_) => Level::Crit,
-            ConnectStep::Start(_) if START_ERRORS.contains(&code) => Level::Error,
-            ConnectStep::Start(_) => Level::Crit,
-            ConnectStep::Finish if NETWORK_ERRORS.contains(&code) => Level::Error,
-            ConnectStep::Finish => Level::Alert,
+            _ if common.contains(&code) => Level::Error,
+            ConnectStep::Bind(_) | ConnectStep::Start(_) => Level::Crit,
+            ConnectStep::Socket | ConnectStep::Option(_) | ConnectStep::Finish => Level::Alert,
         }
     }
 

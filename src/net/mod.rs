@@ -1,5 +1,6 @@
 //! Sockets: listeners, connections to peers, and one type for a connection of any kind.
 
+mod bind;
 pub mod connect;
 mod io;
 pub mod listen;

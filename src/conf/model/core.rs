@@ -12,7 +12,7 @@ layered! {
     /// Core module, location level.
     pub struct Core / CoreDraft {
         /// `root` or `alias`, made absolute where it begins with text.
-        root: Root = Root { path: Template::literal(b"html"), alias: false },
+        root: Root = Root { path: Template::literal(b"html"), alias: false, alias_len: Some(0) },
         /// `client_max_body_size`, bytes; 0 = no limit.
         client_max_body_size: u64 = 1 << 20,
         /// `client_body_buffer_size`, bytes.
@@ -121,6 +121,9 @@ pub struct Root {
     pub path: Template,
     /// Whether the path replaces the location's name.
     pub alias: bool,
+    /// How much of the URI an `alias` replaces: the length of the name of the location that it stands in;
+    /// None is all of it (a pattern location). 0 for a `root`.
+    pub alias_len: Option<usize>,
 }
 
 /// `client_body_in_file_only`

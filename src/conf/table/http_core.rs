@@ -663,7 +663,16 @@ fn root(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     }
     let path = prefixed(reader, path);
     let path = reader.template(&path)?;
-    reader.loc.core.root = Some(model::Root { path, alias });
+    let alias_len = match reader.loc.kind {
+        _ if !alias => Some(0),
+        LocationKind::Regex(_) => None,
+        _ => Some(reader.loc.name.len()),
+    };
+    reader.loc.core.root = Some(model::Root {
+        path,
+        alias,
+        alias_len,
+    });
     Ok(())
 }
 

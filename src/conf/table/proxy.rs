@@ -338,6 +338,7 @@ fn proxy_pass(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
             host_header: "".into(),
             port: "".into(),
             location_len: 0,
+            location: [].into(),
         }
     } else {
         fixed_pass(reader, statement)?
@@ -402,6 +403,11 @@ fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, P
         host_header: host_header.into(),
         port: port.into(),
         location_len: if plain { reader.loc.name.len() } else { 0 },
+        location: if plain {
+            reader.loc.name[..].into()
+        } else {
+            [].into()
+        },
     })
 }
 

@@ -52,7 +52,10 @@ pub enum Step {
 impl Decoder {
     /// A decoder that ends after the last chunk's line, so that the caller reads the trailer lines.
     pub fn with_trailers() -> Self {
-        Self { keep_trailers: true, ..Self::default() }
+        Self {
+            keep_trailers: true,
+            ..Self::default()
+        }
     }
 
     /// Whether the end has been seen.
@@ -104,8 +107,20 @@ impl Decoder {
                 self.size = self.size * 16 + digit(c)?;
                 Size
             }
-            (Size, b'\r') => if self.size == 0 { LastExtensionLf } else { ExtensionLf },
-            (Size, b';' | b' ' | b'\t') => if self.size == 0 { LastExtension } else { Extension },
+            (Size, b'\r') => {
+                if self.size == 0 {
+                    LastExtensionLf
+                } else {
+                    ExtensionLf
+                }
+            }
+            (Size, b';' | b' ' | b'\t') => {
+                if self.size == 0 {
+                    LastExtension
+                } else {
+                    Extension
+                }
+            }
             (Extension, b'\r') => ExtensionLf,
             (LastExtension, b'\r') => LastExtensionLf,
             (Extension | LastExtension | TrailerHeader, b'\n') => return None,
@@ -113,7 +128,13 @@ impl Decoder {
             (ExtensionLf, b'\n') => Data,
             (AfterData, b'\r') => AfterDataLf,
             (AfterDataLf, b'\n') => Start,
-            (LastExtensionLf, b'\n') => if self.keep_trailers { Done } else { Trailer },
+            (LastExtensionLf, b'\n') => {
+                if self.keep_trailers {
+                    Done
+                } else {
+                    Trailer
+                }
+            }
             (Trailer, b'\r') => TrailerLf,
             (Trailer, b'\n') => return None,
             (Trailer, _) => TrailerHeader,
@@ -177,13 +198,26 @@ mod tests {
         let input = b"5;ext=1\r\nhello\r\n00a\r\n0123456789\r\n0\r\nT: x\r\n\r\nNEXT";
         for cut in 1..input.len() {
             let (body, used, done) = decode(input, cut).unwrap();
-            assert_eq!((body.as_slice(), used, done), (&b"hello0123456789"[..], input.len() - 4, true), "{cut}");
+            assert_eq!(
+                (body.as_slice(), used, done),
+                (&b"hello0123456789"[..], input.len() - 4, true),
+                "{cut}"
+            );
         }
     }
 
     #[test]
     fn errors() {
-        for input in ["x", "5\nhello", "5\r\nhelloX", "1\r\na\r\n0\n", "fffffffffffffffff\r\n", "\r\n", "5 ;\n", "0\r\n\n"] {
+        for input in [
+            "x",
+            "5\nhello",
+            "5\r\nhelloX",
+            "1\r\na\r\n0\n",
+            "fffffffffffffffff\r\n",
+            "\r\n",
+            "5 ;\n",
+            "0\r\n\n",
+        ] {
             assert_eq!(decode(input.as_bytes(), 100), Err(()), "{input:?}");
         }
     }

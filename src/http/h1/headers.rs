@@ -34,7 +34,12 @@ impl Headers {
     pub fn push(&mut self, known: Known, name: &[u8], value: &[u8]) {
         let name = self.store(name);
         let value = self.store(value);
-        self.fields.push(Field { known, live: true, name, value });
+        self.fields.push(Field {
+            known,
+            live: true,
+            name,
+            value,
+        });
     }
 
     /// Adds a field whose name is looked up.
@@ -51,22 +56,33 @@ impl Headers {
     }
 
     fn slice(&self, (start, end): (u32, u32)) -> &[u8] {
-        self.bytes.get(start as usize..end as usize).unwrap_or_default()
+        self.bytes
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
     }
 
     /// Name, value and kind of each live field, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Known, &[u8], &[u8])> {
-        self.fields.iter().filter(|f| f.live).map(|f| (f.known, self.slice(f.name), self.slice(f.value)))
+        self.fields
+            .iter()
+            .filter(|f| f.live)
+            .map(|f| (f.known, self.slice(f.name), self.slice(f.value)))
     }
 
     /// Value of the first live field of this kind.
     pub fn get(&self, known: Known) -> Option<&[u8]> {
-        self.fields.iter().find(|f| f.live && f.known == known).map(|f| self.slice(f.value))
+        self.fields
+            .iter()
+            .find(|f| f.live && f.known == known)
+            .map(|f| self.slice(f.value))
     }
 
     /// Values of all live fields of this kind.
     pub fn all(&self, known: Known) -> impl Iterator<Item = &[u8]> {
-        self.fields.iter().filter(move |f| f.live && f.known == known).map(|f| self.slice(f.value))
+        self.fields
+            .iter()
+            .filter(move |f| f.live && f.known == known)
+            .map(|f| self.slice(f.value))
     }
 
     /// Whether there is a field of this kind.
@@ -77,7 +93,11 @@ impl Headers {
     /// Removes every field of this kind; says whether there was one.
     pub fn remove(&mut self, known: Known) -> bool {
         let mut found = false;
-        for field in self.fields.iter_mut().filter(|f| f.live && f.known == known) {
+        for field in self
+            .fields
+            .iter_mut()
+            .filter(|f| f.live && f.known == known)
+        {
             field.live = false;
             found = true;
         }
@@ -91,8 +111,25 @@ impl Headers {
             Some(field) => field.value = value_at,
             None => {
                 let name = self.store(name);
-                self.fields.push(Field { known, live: true, name, value: value_at });
+                self.fields.push(Field {
+                    known,
+                    live: true,
+                    name,
+                    value: value_at,
+                });
             }
+        }
+    }
+
+    /// Removes every field of this kind but the first.
+    pub fn keep_first(&mut self, known: Known) {
+        for field in self
+            .fields
+            .iter_mut()
+            .filter(|f| f.live && f.known == known)
+            .skip(1)
+        {
+            field.live = false;
         }
     }
 
@@ -109,7 +146,10 @@ impl Headers {
     /// between them, as `$http_NAME` shows them; says whether there was one.
     pub fn join_variable(&self, variable: &str, separator: &[u8], out: &mut Vec<u8>) -> bool {
         let mut found = false;
-        for (_, name, value) in self.iter().filter(|(_, name, _)| same_variable(name, variable.as_bytes())) {
+        for (_, name, value) in self
+            .iter()
+            .filter(|(_, name, _)| same_variable(name, variable.as_bytes()))
+        {
             debug_assert_eq!(name.len(), variable.len());
             if found {
                 out.extend_from_slice(separator);
@@ -212,7 +252,12 @@ pub fn line(bytes: &[u8], underscores: bool) -> Line<'_> {
     let name = &text[..name_end];
     let rest = text.get(name_end + 1..).unwrap_or_default();
     match value(rest) {
-        Ok(value) => Line::Field { name, value, len, valid },
+        Ok(value) => Line::Field {
+            name,
+            value,
+            len,
+            valid,
+        },
         Err(at) => Line::Invalid(name_end + 1 + at),
     }
 }
@@ -239,12 +284,20 @@ mod tests {
     use super::*;
 
     fn field<'a>(name: &'a [u8], value: &'a [u8], len: usize, valid: bool) -> Line<'a> {
-        Line::Field { name, value, len, valid }
+        Line::Field {
+            name,
+            value,
+            len,
+            valid,
+        }
     }
 
     #[test]
     fn lines_as_nginx_reads_them() {
-        assert_eq!(line(b"Host: a \r\nx", false), field(b"Host", b"a", 10, true));
+        assert_eq!(
+            line(b"Host: a \r\nx", false),
+            field(b"Host", b"a", 10, true)
+        );
         assert_eq!(line(b"Host:a\n", false), field(b"Host", b"a", 7, true));
         assert_eq!(line(b"Empty:\r\n", false), field(b"Empty", b"", 8, true));
         assert_eq!(line(b"NoColon\r\n", false), field(b"NoColon", b"", 9, true));

@@ -114,15 +114,35 @@ impl LineError {
 
 /// Parses the request line at the start of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
-    let start = bytes.iter().take_while(|c| matches!(c, b'\r' | b'\n')).count();
+    let start = bytes
+        .iter()
+        .take_while(|c| matches!(c, b'\r' | b'\n'))
+        .count();
     let text = bytes.get(start..).unwrap_or_default();
     let Some(newline) = memchr::memchr(b'\n', text) else {
-        let method_ok = text.iter().take_while(|c| **c != b' ').all(|c| is_method(*c)) && text.first() != Some(&b' ');
-        return if method_ok { Parsed::Partial } else { Parsed::Invalid(LineError::Method) };
+        let method_ok = text
+            .iter()
+            .take_while(|c| **c != b' ')
+            .all(|c| is_method(*c))
+            && text.first() != Some(&b' ');
+        return if method_ok {
+            Parsed::Partial
+        } else {
+            Parsed::Invalid(LineError::Method)
+        };
     };
     let end = start + newline;
-    let line_end = if end > start && bytes[end - 1] == b'\r' { end - 1 } else { end };
-    match (Scanner { bytes: &bytes[..line_end], at: start }).line() {
+    let line_end = if end > start && bytes[end - 1] == b'\r' {
+        end - 1
+    } else {
+        end
+    };
+    match (Scanner {
+        bytes: &bytes[..line_end],
+        at: start,
+    })
+    .line()
+    {
         Ok(mut line) => {
             line.len = end + 1;
             Parsed::Line(line)
@@ -295,7 +315,10 @@ impl Scanner<'_> {
     fn number(&mut self, max: u32) -> Result<u32, LineError> {
         let digits = self.skip(|c| c.is_ascii_digit());
         let text = std::str::from_utf8(&self.bytes[digits]).unwrap_or_default();
-        text.parse().ok().filter(|n| *n <= max).ok_or(LineError::Request)
+        text.parse()
+            .ok()
+            .filter(|n| *n <= max)
+            .ok_or(LineError::Request)
     }
 }
 
@@ -321,12 +344,21 @@ mod tests {
     fn forms_of_targets() {
         let text = "\r\nGET /a/b?c=d HTTP/1.1\r\n";
         let got = line(text);
-        assert_eq!((&text[got.method.clone()], &text[got.target.clone()]), ("GET", "/a/b?c=d"));
-        assert_eq!((got.version, got.complex, got.len), (1001, false, text.len()));
+        assert_eq!(
+            (&text[got.method.clone()], &text[got.target.clone()]),
+            ("GET", "/a/b?c=d")
+        );
+        assert_eq!(
+            (got.version, got.complex, got.len),
+            (1001, false, text.len())
+        );
         assert_eq!(&text[got.args.unwrap()..got.target.end], "c=d");
         let text = "GET http://Host:81?x HTTP/1.0\n";
         let got = line(text);
-        assert_eq!((&text[got.host.unwrap()], &text[got.target]), ("Host:81", "?x"));
+        assert_eq!(
+            (&text[got.host.unwrap()], &text[got.target]),
+            ("Host:81", "?x")
+        );
         assert!(got.complex);
         let got = line("GET http://host HTTP/1.0\n");
         assert!(got.target.is_empty() && got.complex);
@@ -339,10 +371,21 @@ mod tests {
 
     #[test]
     fn errors() {
-        for text in ["get / HTTP/1.1\r\n", " / HTTP/1.1\r\n", "G\r\n", "\x16\x03\x01"] {
+        for text in [
+            "get / HTTP/1.1\r\n",
+            " / HTTP/1.1\r\n",
+            "G\r\n",
+            "\x16\x03\x01",
+        ] {
             assert_eq!(error(text), LineError::Method, "{text:?}");
         }
-        for text in ["GET a HTTP/1.1\n", "GET /a b HTTP/1.1\n", "GET / HTTP/0.9\n", "GET / HTTX/1.1\n", "GET /\x01 HTTP/1.1\n"] {
+        for text in [
+            "GET a HTTP/1.1\n",
+            "GET /a b HTTP/1.1\n",
+            "GET / HTTP/0.9\n",
+            "GET / HTTX/1.1\n",
+            "GET /\x01 HTTP/1.1\n",
+        ] {
             assert_eq!(error(text), LineError::Request, "{text:?}");
         }
         assert_eq!(error("GET / HTTP/2.0\r\n"), LineError::Version);

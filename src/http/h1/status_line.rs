@@ -35,7 +35,12 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     };
     let text = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
     fields(text).map_or(Parsed::Invalid, |(version, code, at)| {
-        Parsed::Line(StatusLine { version, code, text: &text[at..], len: end + 1 })
+        Parsed::Line(StatusLine {
+            version,
+            code,
+            text: &text[at..],
+            len: end + 1,
+        })
     })
 }
 
@@ -55,14 +60,23 @@ fn fields(text: &[u8]) -> Option<(u32, u16, usize)> {
     while text.get(at) == Some(&b' ') {
         at += 1;
     }
-    let digits = text.get(at..at + 3).filter(|d| d.iter().all(u8::is_ascii_digit))?;
+    let digits = text
+        .get(at..at + 3)
+        .filter(|d| d.iter().all(u8::is_ascii_digit))?;
     let code = digits.iter().fold(0, |n, d| n * 10 + u16::from(d - b'0'));
     matches!(text.get(at + 3), None | Some(b' ' | b'.')).then_some((major * 1000 + minor, code, at))
 }
 
 fn number(text: &[u8], start: usize) -> Option<(u32, usize)> {
-    let digits = text[start..].iter().take_while(|c| c.is_ascii_digit()).count();
-    let number = std::str::from_utf8(&text[start..start + digits]).ok()?.parse().ok().filter(|n| *n <= 999)?;
+    let digits = text[start..]
+        .iter()
+        .take_while(|c| c.is_ascii_digit())
+        .count();
+    let number = std::str::from_utf8(&text[start..start + digits])
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|n| *n <= 999)?;
     Some((number, start + digits))
 }
 
@@ -72,13 +86,30 @@ mod tests {
 
     #[test]
     fn lines() {
-        let Parsed::Line(line) = parse(b"HTTP/1.1 200 OK\r\nA") else { panic!("no line") };
-        assert_eq!((line.version, line.code, line.text, line.len), (1001, 200, &b"200 OK"[..], 17));
-        let Parsed::Line(line) = parse(b"HTTP/1.0 404\n") else { panic!("no line") };
-        assert_eq!((line.version, line.code, line.text), (1000, 404, &b"404"[..]));
+        let Parsed::Line(line) = parse(b"HTTP/1.1 200 OK\r\nA") else {
+            panic!("no line")
+        };
+        assert_eq!(
+            (line.version, line.code, line.text, line.len),
+            (1001, 200, &b"200 OK"[..], 17)
+        );
+        let Parsed::Line(line) = parse(b"HTTP/1.0 404\n") else {
+            panic!("no line")
+        };
+        assert_eq!(
+            (line.version, line.code, line.text),
+            (1000, 404, &b"404"[..])
+        );
         assert!(matches!(parse(b"HTTP/1.1 403.1 x\n"), Parsed::Line(line) if line.code == 403));
         assert_eq!(parse(b"HTT"), Parsed::Partial);
-        for text in ["hello", "HTTP/x 200\n", "HTTP/1.1 20\n", "HTTP/1.1 2000 x\n", "HTTP/0.9 200 OK\n", "HTTP/1.1\n"] {
+        for text in [
+            "hello",
+            "HTTP/x 200\n",
+            "HTTP/1.1 20\n",
+            "HTTP/1.1 2000 x\n",
+            "HTTP/0.9 200 OK\n",
+            "HTTP/1.1\n",
+        ] {
             assert_eq!(parse(text.as_bytes()), Parsed::Invalid, "{text}");
         }
     }

@@ -11,16 +11,28 @@ pub struct InvalidUri;
 
 /// Decodes and normalises the path of `target` into `uri` (`.`, `..`, `//`, `%XX`); returns where in `target` the
 /// arguments stand, if there are any. What follows `#` is dropped.
-pub fn normalize(target: &[u8], merge_slashes: bool, uri: &mut Vec<u8>) -> Result<Option<Range<usize>>, InvalidUri> {
+pub fn normalize(
+    target: &[u8],
+    merge_slashes: bool,
+    uri: &mut Vec<u8>,
+) -> Result<Option<Range<usize>>, InvalidUri> {
     let mut state = State::Usual;
     let mut at = 0;
     while let Some(&byte) = target.get(at) {
         at += 1;
-        let (byte, literal) = if byte == b'%' { (unescape(target, &mut at)?, true) } else { (byte, false) };
+        let (byte, literal) = if byte == b'%' {
+            (unescape(target, &mut at)?, true)
+        } else {
+            (byte, false)
+        };
         match byte {
             b'?' | b'#' if !literal => {
                 finish(state, uri)?;
-                return Ok(if byte == b'?' { Some(arguments(target, at)) } else { None });
+                return Ok(if byte == b'?' {
+                    Some(arguments(target, at))
+                } else {
+                    None
+                });
             }
             // An escaped `%`, `#` or `?` is an ordinary character whatever stands before it.
             b'%' | b'#' | b'?' => {
@@ -42,7 +54,12 @@ enum State {
     DotDot,
 }
 
-fn push(state: State, byte: u8, merge_slashes: bool, uri: &mut Vec<u8>) -> Result<State, InvalidUri> {
+fn push(
+    state: State,
+    byte: u8,
+    merge_slashes: bool,
+    uri: &mut Vec<u8>,
+) -> Result<State, InvalidUri> {
     match (state, byte) {
         (State::Slash, b'/') => {
             if !merge_slashes {
@@ -149,7 +166,11 @@ pub fn escape(text: &[u8], what: Escape, out: &mut Vec<u8>) {
     let table = if what == Escape::Uri { &URI } else { &ARGS };
     for &byte in text {
         if table[usize::from(byte)] {
-            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+            out.extend_from_slice(&[
+                b'%',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]);
         } else {
             out.push(byte);
         }
@@ -184,7 +205,9 @@ pub fn unescape_into(text: &[u8], what: Unescape, out: &mut Vec<u8>) {
                 continue;
             }
         }
-        let (Some(&first), second) = (text.get(at), text.get(at + 1)) else { return };
+        let (Some(&first), second) = (text.get(at), text.get(at + 1)) else {
+            return;
+        };
         at += 1;
         let Some(high) = hex(first) else {
             out.push(first);
@@ -198,7 +221,9 @@ pub fn unescape_into(text: &[u8], what: Unescape, out: &mut Vec<u8>) {
                 out.push(b'?');
                 return out.extend_from_slice(&text[at..]);
             }
-            decoded if redirect && !(b'&'..0x7f).contains(&decoded) => out.extend_from_slice(&[b'%', first, second]),
+            decoded if redirect && !(b'&'..0x7f).contains(&decoded) => {
+                out.extend_from_slice(&[b'%', first, second])
+            }
             decoded => out.push(decoded),
         }
     }
@@ -240,7 +265,11 @@ mod tests {
             ("/.a/..b/...", "/.a/..b/...", ""),
             ("/a/..?b", "/", "b"),
         ] {
-            assert_eq!(path(target), Ok((uri.to_owned(), args.to_owned())), "{target}");
+            assert_eq!(
+                path(target),
+                Ok((uri.to_owned(), args.to_owned())),
+                "{target}"
+            );
         }
         for target in ["/..", "/a/../..", "/%", "/%4", "/%zz", "/%00", "/../a"] {
             assert_eq!(path(target), Err(InvalidUri), "{target}");
@@ -262,11 +291,22 @@ mod tests {
         let mut back = Vec::new();
         unescape_into(&out, Unescape::All, &mut back);
         assert_eq!(back, b"/a b?#%;:@+\xc3");
-        for (text, redirect, decoded) in
-            [("%zz%4z%4", false, "zz"), ("a%20b%41?%41", true, "a%20bA?%41"), ("%3f%41", true, "?%41"), ("x%", false, "x")]
-        {
+        for (text, redirect, decoded) in [
+            ("%zz%4z%4", false, "zz"),
+            ("a%20b%41?%41", true, "a%20bA?%41"),
+            ("%3f%41", true, "?%41"),
+            ("x%", false, "x"),
+        ] {
             let mut out = Vec::new();
-            unescape_into(text.as_bytes(), if redirect { Unescape::Redirect } else { Unescape::All }, &mut out);
+            unescape_into(
+                text.as_bytes(),
+                if redirect {
+                    Unescape::Redirect
+                } else {
+                    Unescape::All
+                },
+                &mut out,
+            );
             assert_eq!(String::from_utf8_lossy(&out), decoded, "{text}");
         }
     }
