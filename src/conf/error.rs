@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, and where.
 //!
-//! Mirrors `ngx_conf_log_error` (core/ngx_conf_file.c): message, errno in brackets, ` in FILE:LINE`.
+//! Mirrors `ngx_conf_log_error` (`core/ngx_conf_file.c`): message, errno in brackets, ` in FILE:LINE`.
 
 use std::{fmt, io, path::Path, sync::Arc};
 

@@ -15,6 +15,7 @@ mod value;
 use std::path::PathBuf;
 
 pub use error::ConfError;
+pub use table::{coverage, man_page};
 pub(crate) use value::seconds;
 
 /// What [`load`] needs to know besides the files.

@@ -4,7 +4,7 @@
 //! so the first problem in the order of the files is the one reported, whatever its kind. The walk over the tree
 //! ([`super::read`]) meets the node when it is its turn.
 //!
-//! Mirrors `ngx_conf_parse` and `ngx_conf_include` (core/ngx_conf_file.c).
+//! Mirrors `ngx_conf_parse` and `ngx_conf_include` (`core/ngx_conf_file.c`).
 
 use std::{
     fs, io,
@@ -152,7 +152,7 @@ impl Parser {
         if !known {
             self.files.push((path.to_owned(), Vec::new()));
         }
-        let nodes = self.text(&text, Some(path.into()));
+        let nodes = self.text(&text, Some(&path.into()));
         if let (false, Some(entry)) = (known, self.files.get_mut(slot)) {
             entry.1 = text;
         }
@@ -160,13 +160,13 @@ impl Parser {
         nodes
     }
 
-    fn text(&mut self, text: &[u8], file: Option<Arc<Path>>) -> Vec<Node> {
+    fn text(&mut self, text: &[u8], file: Option<&Arc<Path>>) -> Vec<Node> {
         let origin = match file {
             Some(_) => Origin::File,
             None => Origin::CommandLine,
         };
         let mut lexer = Lexer::new(text, origin);
-        self.block(&mut lexer, file.as_ref(), 0).0
+        self.block(&mut lexer, file, 0).0
     }
 
     /// The nodes up to the end of the block (or file, at depth 0), and the line of that end.

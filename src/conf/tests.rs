@@ -209,3 +209,28 @@ fn globals_come_first() {
         assert_eq!(load(&options(globals)).unwrap_err().to_string(), message);
     }
 }
+
+#[test]
+fn the_manual_page_is_current() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/headwater.conf.5");
+    let page = table::man_page();
+    if std::env::var_os("HEADWATER_BLESS").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, &page).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&file).is_ok_and(|text| text == page),
+        "man/headwater.conf.5 is old: HEADWATER_BLESS=1 cargo test manual_page"
+    );
+}
+
+#[test]
+fn coverage_counts_every_row() {
+    let coverage = table::coverage();
+    let last = coverage.lines().last().unwrap();
+    let total: usize = last
+        .split('|')
+        .filter_map(|cell| cell.trim().parse::<usize>().ok())
+        .sum();
+    assert_eq!(total, table::rows().count(), "{last}");
+}

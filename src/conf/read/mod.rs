@@ -156,15 +156,6 @@ impl Reader {
         })?)
     }
 
-    /// The variable of a word such as `$name`; None when the word is none.
-    pub(super) fn variable(&mut self, word: &Word) -> Option<VarId> {
-        let name = word.bytes().strip_prefix(b"$")?;
-        Some(match name {
-            [digit @ b'1'..=b'9'] => VarId::Capture(digit - b'0'),
-            _ => self.vars.resolve(&String::from_utf8_lossy(name)),
-        })
-    }
-
     /// Compiles a pattern whose named groups become variables (`ngx_http_regex_compile`).
     pub(super) fn pattern(&mut self, text: &[u8], caseless: bool) -> Result<BoundPattern, Problem> {
         let pattern = Pattern::new(&String::from_utf8_lossy(text), caseless)?;

@@ -1,10 +1,14 @@
 //! `events`
 //!
-//! Mirrors event/ngx_event.c.
+//! Mirrors `event/ngx_event.c`.
 
 use ipnet::IpNet;
 
-use super::{EVENTS, FLAG, Row, TAKE1, accepted::*, http_small::network};
+use super::{
+    EVENTS, FLAG, Row, TAKE1,
+    accepted::{flag_once, number_once, time_once},
+    http_small::network,
+};
 use crate::conf::{
     address,
     error::Problem,
