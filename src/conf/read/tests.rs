@@ -43,11 +43,10 @@ fn location(http: &Http, name: &str) -> Arc<Location> {
     }
     let server = &http.servers[0];
     let named = server.named.iter().find(|(n, _)| &**n == name.as_bytes());
-    named
-        .map(|(_, location)| location.clone())
-        .unwrap_or_else(|| {
-            find(&server.location.children, name).unwrap_or_else(|| panic!("no location {name}"))
-        })
+    named.map_or_else(
+        || find(&server.location.children, name).unwrap_or_else(|| panic!("no location {name}")),
+        |(_, location)| location.clone(),
+    )
 }
 
 fn names(headers: &[AddHeader]) -> Vec<String> {
@@ -358,7 +357,7 @@ proptest::proptest! {
             globals: Vec::new(),
             error_log: None,
         };
-        let _ = load(&options);
+        drop(load(&options));
     }
 }
 
