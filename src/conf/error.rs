@@ -4,6 +4,9 @@
 
 use std::{fmt, io, path::Path, sync::Arc};
 
+use super::parser::Statement;
+use crate::vars::{pattern::PatternError, template::TemplateError};
+
 /// Where a statement stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -68,6 +71,55 @@ impl Problem {
     /// `"NAME" directive invalid value`
     pub(crate) fn invalid_value() -> Self {
         Self::Directive("invalid value".to_owned())
+    }
+}
+
+impl Problem {
+    /// `invalid parameter "x"`
+    pub(crate) fn parameter(word: impl fmt::Display) -> Self {
+        Self::Message(format!("invalid parameter \"{word}\""))
+    }
+
+    /// `invalid value "x"`
+    pub(crate) fn value(word: impl fmt::Display) -> Self {
+        Self::Message(format!("invalid value \"{word}\""))
+    }
+
+    /// A message of its own.
+    pub(crate) fn message(text: impl Into<String>) -> Self {
+        Self::Message(text.into())
+    }
+
+    /// The same, found where the block of `statement` ends.
+    pub(crate) fn ending(self, statement: &Statement) -> Self {
+        match self {
+            Self::Message(text) => Self::Placed(ConfError::at(text, &statement.end())),
+            other => other,
+        }
+    }
+
+    /// The error of `statement`.
+    pub(crate) fn at(self, statement: &Statement) -> ConfError {
+        match self {
+            Self::Directive(rest) => ConfError::at(
+                format_args!("\"{}\" directive {rest}", statement.name),
+                &statement.place,
+            ),
+            Self::Message(text) => ConfError::at(text, &statement.place),
+            Self::Placed(error) => error,
+        }
+    }
+}
+
+impl From<TemplateError> for Problem {
+    fn from(error: TemplateError) -> Self {
+        Self::Message(error.to_string())
+    }
+}
+
+impl From<PatternError> for Problem {
+    fn from(error: PatternError) -> Self {
+        Self::Message(error.to_string())
     }
 }
 

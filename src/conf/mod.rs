@@ -4,11 +4,18 @@
 
 pub mod model;
 
+mod address;
 mod error;
+mod lexer;
+mod parser;
+mod read;
+mod table;
+mod value;
 
 use std::path::PathBuf;
 
 pub use error::ConfError;
+pub(crate) use value::seconds;
 
 /// What [`load`] needs to know besides the files.
 #[derive(Clone, Debug)]
@@ -25,8 +32,6 @@ pub struct LoadOptions {
 
 /// Reads the configuration that `options` point at.
 pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
-    Err(ConfError::new(format!(
-        "{} cannot be read yet",
-        options.file.display()
-    )))
+    let tree = parser::parse(&options.file, &options.globals);
+    read::Reader::read(options, tree)
 }

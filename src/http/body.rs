@@ -100,7 +100,12 @@ impl RequestBody {
     }
 
     /// Takes what belongs to the body off `buf` and hands the data to `sink`; `max` bounds the whole body (0 = no bound).
-    pub fn take(&mut self, buf: &mut Buf, max: u64, sink: &mut dyn FnMut(&[u8])) -> Result<(), BodyError> {
+    pub fn take(
+        &mut self,
+        buf: &mut Buf,
+        max: u64,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), BodyError> {
         while !buf.is_empty() && !self.is_read() {
             match &mut self.framing {
                 Framing::None => return Ok(()),
@@ -133,7 +138,11 @@ impl RequestBody {
     pub fn pieces(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         if let Some(file) = &self.file {
-            pieces.push(Piece::File { file: Rc::clone(&file.file), offset: 0, len: file.len });
+            pieces.push(Piece::File {
+                file: Rc::clone(&file.file),
+                offset: 0,
+                len: file.len,
+            });
         }
         if !self.memory.is_empty() {
             pieces.push(Piece::Vec(self.memory.clone(), 0));
@@ -156,7 +165,10 @@ pub async fn read(x: &mut Exchange<'_>) -> Result<(), u16> {
     if let Some(n) = x.request.body.remaining()
         && n <= limit as u64
     {
-        x.request.body.memory.reserve_exact(usize::try_from(n).unwrap_or(limit));
+        x.request
+            .body
+            .memory
+            .reserve_exact(usize::try_from(n).unwrap_or(limit));
     }
     loop {
         let mut buf = std::mem::take(&mut x.conn.buf);
@@ -164,7 +176,9 @@ pub async fn read(x: &mut Exchange<'_>) -> Result<(), u16> {
         x.conn.buf = buf;
         taken?;
         let done = x.request.body.is_read();
-        if x.request.body.memory.len() > limit || (only_file && done && x.request.body.file.is_none()) {
+        if x.request.body.memory.len() > limit
+            || (only_file && done && x.request.body.file.is_none())
+        {
             spill(x)?;
         }
         if done {
@@ -192,7 +206,10 @@ fn take(x: &mut Exchange<'_>, buf: &mut Buf) -> Result<(), u16> {
     let max = x.location.core.client_max_body_size;
     let before = buf.len();
     let mut memory = std::mem::take(&mut x.request.body.memory);
-    let result = x.request.body.take(buf, max, &mut |data| memory.extend_from_slice(data));
+    let result = x
+        .request
+        .body
+        .take(buf, max, &mut |data| memory.extend_from_slice(data));
     x.request.body.memory = memory;
     x.request.length += (before - buf.len()) as u64;
     result.map_err(|error| refuse(x, error))
@@ -202,12 +219,18 @@ fn take(x: &mut Exchange<'_>, buf: &mut Buf) -> Result<(), u16> {
 pub fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
     match error {
         BodyError::Invalid => {
-            x.log(Level::Info, format_args!("client sent invalid chunked body"));
+            x.log(
+                Level::Info,
+                format_args!("client sent invalid chunked body"),
+            );
             400
         }
         BodyError::TooLarge => {
             let received = x.request.body.received;
-            x.log(Level::Error, format_args!("client intended to send too large chunked body: {received}+ bytes"));
+            x.log(
+                Level::Error,
+                format_args!("client intended to send too large chunked body: {received}+ bytes"),
+            );
             413
         }
     }
@@ -217,7 +240,9 @@ pub fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
 async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
     x.action = Action::ReadingBody;
     let deadline = clock::now().after(x.location.core.client_body_timeout);
-    if x.conn.buf.capacity() < super::buffer::LARGE && x.request.body.remaining().is_none_or(|n| n > 4096) {
+    if x.conn.buf.capacity() < super::buffer::LARGE
+        && x.request.body.remaining().is_none_or(|n| n > 4096)
+    {
         x.conn.buf.grow(super::buffer::LARGE);
     }
     if x.conn.buf.capacity() == 0 {
@@ -232,7 +257,10 @@ async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
     match result {
         Ok(n) if n > 0 => Ok(()),
         Ok(_) => {
-            x.log(Level::Info, format_args!("client prematurely closed connection"));
+            x.log(
+                Level::Info,
+                format_args!("client prematurely closed connection"),
+            );
             x.broken = true;
             Err(400)
         }
@@ -250,7 +278,13 @@ async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
 /// Moves what is in memory to the temporary file.
 fn spill(x: &mut Exchange<'_>) -> Result<(), u16> {
     write_file(x).map_err(|error| {
-        x.log(Level::Crit, format_args!("write to a request body temporary file failed ({})", clock_errno(&error)));
+        x.log(
+            Level::Crit,
+            format_args!(
+                "write to a request body temporary file failed ({})",
+                clock_errno(&error)
+            ),
+        );
         500
     })
 }
@@ -266,10 +300,17 @@ fn write_file(x: &mut Exchange<'_>) -> io::Result<()> {
         let temp = temp_file::create(&core.client_body_temp_path, x.live.prefix(), keep)?;
         if core.client_body_in_file_only == BodyInFile::Off {
             let path = temp.path.display();
-            x.log(Level::Warn, format_args!("a client request body is buffered to a temporary file {path}"));
+            x.log(
+                Level::Warn,
+                format_args!("a client request body is buffered to a temporary file {path}"),
+            );
         }
         x.cleanup_file(&temp, core.client_body_in_file_only == BodyInFile::Clean);
-        x.request.body.file = Some(BodyFile { file: Rc::new(temp.file), path: temp.path, len: 0 });
+        x.request.body.file = Some(BodyFile {
+            file: Rc::new(temp.file),
+            path: temp.path,
+            len: 0,
+        });
     }
     let body = &mut x.request.body;
     if let Some(file) = &mut body.file {
@@ -286,7 +327,12 @@ pub async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
         return Ok(());
     }
     x.request.expect_tested = true;
-    if !x.request.headers.get(Known::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue")) {
+    if !x
+        .request
+        .headers
+        .get(Known::Expect)
+        .is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"))
+    {
         return Ok(());
     }
     let mut out = std::mem::take(&mut x.out);

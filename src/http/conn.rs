@@ -37,6 +37,8 @@ pub struct Conn {
     pub sent: u64,
     /// Whether reading saw the end of the stream.
     pub eof: bool,
+    /// When silence in a tunnel is too long.
+    pub tunnel_deadline: Option<Now>,
     local: OnceCell<Addr>,
 }
 
@@ -71,13 +73,18 @@ impl Conn {
             requests: 0,
             sent: 0,
             eof: false,
+            tunnel_deadline: None,
             local: OnceCell::new(),
         }
     }
 
     /// The address that the client connected to; asked of the system once.
     pub fn local(&self) -> &Addr {
-        self.local.get_or_init(|| self.io.local_addr().unwrap_or(Addr::Unix(std::path::Path::new("").into())))
+        self.local.get_or_init(|| {
+            self.io
+                .local_addr()
+                .unwrap_or(Addr::Unix(std::path::Path::new("").into()))
+        })
     }
 
     /// Waits until there is something to read, holding no buffer meanwhile.
@@ -106,14 +113,19 @@ impl Conn {
     }
 
     /// Writes everything in `out`. The deadline is `timeout` after the last write that got bytes out.
-    pub async fn flush(&mut self, out: &mut Out, timeout: std::time::Duration) -> Result<(), ConnError> {
+    pub async fn flush(
+        &mut self,
+        out: &mut Out,
+        timeout: std::time::Duration,
+    ) -> Result<(), ConnError> {
         while !out.is_empty() {
             let mut deadline = None;
             poll_fn(|cx| {
                 if let Poll::Ready(result) = out.poll_write(&mut self.io, u64::MAX, cx) {
                     return Poll::Ready(result.map(|n| self.sent += n).map_err(ConnError::from));
                 }
-                let deadline = *deadline.get_or_insert_with(|| crate::common::clock::now().after(timeout));
+                let deadline =
+                    *deadline.get_or_insert_with(|| crate::common::clock::now().after(timeout));
                 ready!(self.timer.poll(cx, Some(deadline)));
                 Poll::Ready(Err(ConnError::Timeout))
             })

@@ -3,12 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use super::{
-    conn::Conn,
-    live::Live,
-    out::Out,
-    request::Request,
-    response::Response,
-    temp_file::TempFile,
+    conn::Conn, live::Live, out::Out, request::Request, response::Response, temp_file::TempFile,
     thread::Thread,
 };
 use crate::{
@@ -86,6 +81,10 @@ pub struct Exchange<'g> {
     pub gzip_ratio: Option<(u64, u64)>,
     /// `$request_id`
     pub request_id: Option<[u8; 16]>,
+    /// The upstream answered 101 to a request for an upgrade.
+    pub upgrading: bool,
+    /// A pattern location's `alias` is followed by the URI that `try_files` chose.
+    pub add_uri_to_alias: bool,
     slots: Vec<SlotState>,
     captures: Captures,
     captured: Vec<u8>,
@@ -101,7 +100,16 @@ enum SlotState {
     /// Is being computed; asking again is a cycle.
     Busy,
     /// Computed or assigned; None is "not found".
-    Value(Option<Vec<u8>>),
+    Value(Option<Vec<u8>>, Origin),
+}
+
+/// How a variable got its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// By `set` or a named capture.
+    Assigned,
+    /// From its `map` or the like.
+    Computed,
 }
 
 /// Who sent the request.
@@ -116,12 +124,12 @@ pub struct Client {
 }
 
 /// The upstream part of a message's context.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct UpstreamContext {
     /// `http://`
     pub scheme: &'static str,
     /// Address of the peer.
-    pub peer: String,
+    pub peer: std::sync::Arc<str>,
     /// The request's target there.
     pub uri: Vec<u8>,
 }
@@ -172,7 +180,11 @@ impl Client {
             Addr::Inet(addr) => addr.ip().to_string(),
             Addr::Unix(_) => "unix:".to_owned(),
         };
-        Self { addr: addr.clone(), text: text.into(), realip_done: false }
+        Self {
+            addr: addr.clone(),
+            text: text.into(),
+            realip_done: false,
+        }
     }
 }
 
@@ -213,6 +225,8 @@ impl<'g> Exchange<'g> {
             complete: false,
             gzip_ratio: None,
             request_id: None,
+            upgrading: false,
+            add_uri_to_alias: false,
             slots: Vec::new(),
             captures: Captures::new(),
             captured: Vec::new(),
@@ -226,7 +240,8 @@ impl<'g> Exchange<'g> {
             // A file that somebody else removed is no loss.
             drop(std::fs::remove_file(path));
         }
-        self.thread.recycle(self.request, self.response, self.attempts);
+        self.thread
+            .recycle(self.request, self.response, self.attempts);
         self.conn
     }
 
@@ -242,7 +257,11 @@ impl<'g> Exchange<'g> {
         let sink = self.live.error_sink(self.location);
         if sink.enabled(level) {
             let context = Context(self);
-            sink.emit(level, Some(self.conn.id), format_args!("{message}{context}"));
+            sink.emit(
+                level,
+                Some(self.conn.id),
+                format_args!("{message}{context}"),
+            );
         }
     }
 
@@ -254,7 +273,11 @@ impl<'g> Exchange<'g> {
     /// Remembers what a pattern captured in `subject`; named groups become variables.
     pub fn set_captures(&mut self, pattern: &BoundPattern, subject: &[u8], captures: Captures) {
         for &(group, slot) in &pattern.slots {
-            let value = captures.get(group).copied().flatten().map(|(start, end)| subject[start..end].to_vec());
+            let value = captures
+                .get(group)
+                .copied()
+                .flatten()
+                .map(|(start, end)| subject[start..end].to_vec());
             self.assign(slot, Some(value.unwrap_or_default()));
         }
         self.captured.clear();
@@ -286,13 +309,14 @@ impl<'g> Exchange<'g> {
 
     /// Gives a variable of the configuration a value.
     pub fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
-        *self.slot_mut(slot) = SlotState::Value(value);
+        *self.slot_mut(slot) = SlotState::Value(value, Origin::Assigned);
     }
 
     fn slot_mut(&mut self, slot: SlotId) -> &mut SlotState {
         let at = slot.0 as usize;
         if self.slots.len() <= at {
-            self.slots.resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
+            self.slots
+                .resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
         }
         &mut self.slots[at]
     }
@@ -301,37 +325,35 @@ impl<'g> Exchange<'g> {
     pub fn slot(
         &mut self,
         slot: SlotId,
-        is_volatile: bool,
         compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
     ) -> Option<&[u8]> {
         match self.slot_mut(slot) {
-            SlotState::Value(_) => {}
+            SlotState::Value(..) => {}
             SlotState::Busy => {
-                self.log(Level::Error, format_args!("cycle while evaluating variable"));
+                self.log(
+                    Level::Error,
+                    format_args!("cycle while evaluating variable"),
+                );
                 return None;
             }
             state @ SlotState::Unknown => {
                 *state = SlotState::Busy;
                 let value = compute(self);
-                // A volatile one is computed anew each time, but must be somewhere to be lent.
-                *self.slot_mut(slot) = SlotState::Value(value);
+                *self.slot_mut(slot) = SlotState::Value(value, Origin::Computed);
             }
         }
-        let _ = is_volatile;
         match self.slot_mut(slot) {
-            SlotState::Value(Some(value)) => Some(value),
+            SlotState::Value(Some(value), _) => Some(value),
             _ => None,
         }
     }
 
-    /// Forgets a computed value (`volatile`).
-    pub fn forget(&mut self, slot: SlotId) {
-        *self.slot_mut(slot) = SlotState::Unknown;
-    }
-
-    /// Whether something assigned the variable.
-    pub fn is_known(&mut self, slot: SlotId) -> bool {
-        matches!(self.slot_mut(slot), SlotState::Value(_))
+    /// Forgets a computed value (`volatile`); an assigned one stays.
+    pub fn forget_computed(&mut self, slot: SlotId) {
+        let state = self.slot_mut(slot);
+        if matches!(state, SlotState::Value(_, Origin::Computed)) {
+            *state = SlotState::Unknown;
+        }
     }
 }
 
@@ -349,7 +371,12 @@ impl fmt::Display for Context<'_, '_> {
         }
         if let Some(upstream) = &x.upstream {
             let UpstreamContext { scheme, peer, uri } = upstream;
-            write!(f, ", upstream: \"{scheme}{peer}{}{}\"", if peer.starts_with("unix:") { ":" } else { "" }, uri.escape_log())?;
+            write!(
+                f,
+                ", upstream: \"{scheme}{peer}{}{}\"",
+                if peer.starts_with("unix:") { ":" } else { "" },
+                uri.escape_log()
+            )?;
         }
         if let Some(host) = x.request.headers.get(Known::Host) {
             write!(f, ", host: \"{}\"", host.escape_log())?;

@@ -1,57 +1,38 @@
-//! http
+//! HTTP: the engine from a client's connection to the log line.
+//!
+//! ```text
+//! connection -> head -> Exchange -> phases { realip, rewrite, location, access, try_files, content } -> output -> log
+//! ```
+//! [`Live`] is what the threads of a worker share, [`Thread`] what one of them owns. HTTP/1 is ours in both directions.
+
+mod access;
+mod body;
 pub mod buffer;
+mod conn;
+mod connection;
+mod content;
+mod error_page;
+mod exchange;
+mod filters;
 pub mod h1;
+mod head;
+mod live;
+mod log;
+mod out;
+mod output;
+mod phases;
+mod proxy;
+mod realip;
+mod request;
+mod response;
+mod rewrite;
+mod route;
+mod status;
+mod temp_file;
+mod thread;
+mod timer;
+mod vars;
 
-use std::{rc::Rc, sync::Arc};
-
-use crate::{conf::model, log, net};
-
-/// What all threads share.
-#[derive(Debug)]
-pub struct Live {
-    config: Arc<model::Config>,
-    logs: log::Logs,
-}
-
-impl Live {
-    /// Makes the live things of `config`; `snapshot` is what the worker before it knew of its peers.
-    pub fn new(config: Arc<model::Config>, logs: &log::Logs, _snapshot: Option<&str>) -> Arc<Self> {
-        Arc::new(Self {
-            config,
-            logs: logs.clone(),
-        })
-    }
-
-    /// What the next worker should know of the peers.
-    pub fn snapshot(&self) -> String {
-        String::new()
-    }
-}
-
-/// One thread's share.
-#[derive(Debug)]
-pub struct Thread {
-    live: Arc<Live>,
-    access: Rc<log::AccessLogs>,
-}
-
-impl Thread {
-    /// The calling thread's share of `live`.
-    pub fn new(live: Arc<Live>, access: Rc<log::AccessLogs>) -> Rc<Self> {
-        Rc::new(Self { live, access })
-    }
-
-    /// Serves one connection that came in at socket number `socket`, to its end.
-    pub async fn serve(self: Rc<Self>, io: net::Io, socket: usize) {
-        let _ = (&self.live.config, &self.live.logs, &self.access, socket);
-        drop(io);
-    }
-
-    /// Ends idle connections; those with a request end after it.
-    pub fn shutdown(&self) {}
-
-    /// Open connections.
-    pub fn active(&self) -> usize {
-        0
-    }
-}
+pub use live::Live;
+pub use proxy::pool::watch;
+pub use thread::Thread;

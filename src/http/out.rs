@@ -78,7 +78,11 @@ impl Piece {
     /// Splits it after `n` bytes: the first part is returned, the rest stays.
     pub fn split_to(&mut self, n: u64) -> Self {
         if let Self::File { file, offset, .. } = self {
-            let first = Self::File { file: Rc::clone(file), offset: *offset, len: n };
+            let first = Self::File {
+                file: Rc::clone(file),
+                offset: *offset,
+                len: n,
+            };
             *offset += n;
             if let Self::File { len, .. } = self {
                 *len -= n;
@@ -144,7 +148,12 @@ impl Out {
     }
 
     /// Writes once, at most `limit` bytes; how many were written. With nothing to write it is ready with 0.
-    pub fn poll_write(&mut self, io: &mut Io, limit: u64, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+    pub fn poll_write(
+        &mut self,
+        io: &mut Io,
+        limit: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
         if self.is_empty() || limit == 0 {
             return Poll::Ready(Ok(0));
         }
@@ -152,10 +161,15 @@ impl Out {
             ready!(io.poll_write_ready(cx))?;
             self.load()?;
         }
-        let (mut slices, mut room) = ([const { IoSlice::new(&[]) }; BATCH], limit);
+        let (mut slices, mut room) = (
+            std::array::from_fn::<_, BATCH, _>(|_| IoSlice::new(&[])),
+            limit,
+        );
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
-            let Some(bytes) = piece.memory().filter(|_| room > 0) else { break };
+            let Some(bytes) = piece.memory().filter(|_| room > 0) else {
+                break;
+            };
             let n = usize::try_from(room).map_or(bytes.len(), |room| bytes.len().min(room));
             *slice = IoSlice::new(&bytes[..n]);
             room -= n as u64;
@@ -170,11 +184,28 @@ impl Out {
     }
 
     /// Writes until nothing is left; adds what was written to `sent`.
-    pub fn poll_flush(&mut self, io: &mut Io, sent: &mut u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_flush(
+        &mut self,
+        io: &mut Io,
+        sent: &mut u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         while !self.is_empty() {
             *sent += ready!(self.poll_write(io, u64::MAX, cx))?;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Replaces all pieces in memory by what `write` makes of their bytes, in order.
+    pub fn spill(&mut self, write: &mut dyn FnMut(&[u8]) -> io::Result<Piece>) -> io::Result<()> {
+        for piece in &mut self.pieces {
+            if let Some(bytes) = piece.memory() {
+                let spilled = write(bytes)?;
+                self.in_memory -= spilled.len();
+                *piece = spilled;
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the piece of a file at the front by a buffer with its first bytes and the rest.
@@ -186,7 +217,10 @@ impl Out {
         let want = usize::try_from(*len).map_or(buf.capacity(), |len| len.min(buf.capacity()));
         let got = file.read_at(&mut buf.spare()[..want], *offset)?;
         if got == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "file truncated"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "file truncated",
+            ));
         }
         buf.advance(got);
         *offset += got as u64;

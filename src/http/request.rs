@@ -111,13 +111,22 @@ impl Request {
         let host = keep(&mut self.host);
         let mut headers = std::mem::take(&mut self.headers);
         headers.clear();
-        *self = Self { line, uri, args, host, headers, ..Self::default() };
+        *self = Self {
+            line,
+            uri,
+            args,
+            host,
+            headers,
+            ..Self::default()
+        };
     }
 
     /// Takes a request line over; the ranges are offsets into `bytes`.
     pub fn set_line(&mut self, bytes: &[u8], line: &super::h1::request_line::RequestLine) {
         let start = line.line.start;
-        let shift = |range: &Range<usize>| range.start.saturating_sub(start)..range.end.saturating_sub(start);
+        let shift = |range: &Range<usize>| {
+            range.start.saturating_sub(start)..range.end.saturating_sub(start)
+        };
         self.line.extend_from_slice(&bytes[line.line.clone()]);
         self.method_name = shift(&line.method);
         self.method = Method::of(&self.line[self.method_name.clone()]);
@@ -128,7 +137,8 @@ impl Request {
 
     /// The method's name.
     pub fn method_name(&self) -> &[u8] {
-        self.method_changed.unwrap_or(&self.line[self.method_name.clone()])
+        self.method_changed
+            .unwrap_or(&self.line[self.method_name.clone()])
     }
 
     /// Makes it a GET, as internal redirects do.
@@ -169,7 +179,9 @@ impl Request {
 
     /// Reads the `User-Agent` for [`agent`](Self::agent).
     pub fn recognise_agent(&mut self) {
-        let Some(text) = self.headers.get(Known::UserAgent) else { return };
+        let Some(text) = self.headers.get(Known::UserAgent) else {
+            return;
+        };
         let find = |needle: &str| memchr::memmem::find(text, needle.as_bytes());
         let mut agent = Agent::default();
         if let Some(at) = find("MSIE ").filter(|at| at + 7 < text.len()) {
@@ -177,7 +189,9 @@ impl Request {
             agent.msie6 = text[at + 6] == b'.'
                 && match text[at + 5] {
                     b'4' | b'5' => true,
-                    b'6' => memchr::memmem::find(&text[(at + 8).min(text.len())..], b"SV1").is_none(),
+                    b'6' => {
+                        memchr::memmem::find(&text[(at + 8).min(text.len())..], b"SV1").is_none()
+                    }
                     _ => false,
                 };
         }

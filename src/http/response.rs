@@ -43,6 +43,10 @@ pub struct Response {
     pub header_size: u64,
     /// `Location` is written with scheme and host when it begins with `/`.
     pub own_location: bool,
+    /// The absolute address that was made of it.
+    pub sent_location: Option<Vec<u8>>,
+    /// What the body goes through.
+    pub filters: super::filters::BodyFilters,
 }
 
 impl Response {
@@ -54,7 +58,12 @@ impl Response {
         trailers.clear();
         let mut content_type = std::mem::take(&mut self.content_type);
         content_type.clear();
-        *self = Self { headers, trailers, content_type, ..Self::default() };
+        *self = Self {
+            headers,
+            trailers,
+            content_type,
+            ..Self::default()
+        };
     }
 
     /// Forgets what a handler said before an internal redirect (`ngx_http_clean_header`).
@@ -62,6 +71,12 @@ impl Response {
         let error_status = self.error_status;
         self.reset();
         self.error_status = error_status;
+    }
+
+    /// Forgets the type that an earlier handler set.
+    pub fn clean_for_upstream(&mut self) {
+        self.content_type.clear();
+        self.plain_type = false;
     }
 
     /// Forgets the length (`ngx_http_clear_content_length`).
@@ -78,7 +93,9 @@ impl Response {
 
     /// Makes an `ETag` weak, or drops one that is no valid tag (`ngx_http_weak_etag`).
     pub fn weaken_etag(&mut self) {
-        let Some(etag) = self.headers.get(Known::ETag) else { return };
+        let Some(etag) = self.headers.get(Known::ETag) else {
+            return;
+        };
         if etag.starts_with(b"W/") {
             return;
         }

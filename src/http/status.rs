@@ -49,28 +49,49 @@ pub fn line(status: u16) -> Option<&'static str> {
 /// Codes of nginx's own that clients see as 400: how the page's heading and explanation read.
 fn special_400(status: u16) -> Option<(&'static str, &'static str)> {
     Some(match status {
-        494 => ("400 Request Header Or Cookie Too Large", "Request Header Or Cookie Too Large"),
+        494 => (
+            "400 Request Header Or Cookie Too Large",
+            "Request Header Or Cookie Too Large",
+        ),
         495 => ("400 The SSL certificate error", "The SSL certificate error"),
-        496 => ("400 No required SSL certificate was sent", "No required SSL certificate was sent"),
-        497 => ("400 The plain HTTP request was sent to HTTPS port", "The plain HTTP request was sent to HTTPS port"),
+        496 => (
+            "400 No required SSL certificate was sent",
+            "No required SSL certificate was sent",
+        ),
+        497 => (
+            "400 The plain HTTP request was sent to HTTPS port",
+            "The plain HTTP request was sent to HTTPS port",
+        ),
         _ => return None,
     })
 }
 
 /// The status that a client sees for one of nginx's own codes.
 pub fn visible(status: u16) -> u16 {
-    if special_400(status).is_some() { 400 } else { status }
+    if special_400(status).is_some() {
+        400
+    } else {
+        status
+    }
 }
 
 /// Body of the error page for `status`, signed with `server`; None when nginx has no page for it.
 pub fn page(status: u16, server: &str) -> Option<String> {
     let (title, heading, explanation) = match special_400(status) {
         Some((title, text)) => (title, "400 Bad Request", Some(text)),
-        None if (301..=308).contains(&status) || (400..600).contains(&status) => (page_title(status)?, page_title(status)?, None),
+        None if (301..=308).contains(&status) || (400..600).contains(&status) => {
+            (page_title(status)?, page_title(status)?, None)
+        }
         None => return None,
     };
-    let explanation = explanation.map(|text| format!("<center>{text}</center>\r\n")).unwrap_or_default();
-    let signature = if server.is_empty() { String::new() } else { format!("<center>{server}</center>") };
+    let explanation = explanation
+        .map(|text| format!("<center>{text}</center>\r\n"))
+        .unwrap_or_default();
+    let signature = if server.is_empty() {
+        String::new()
+    } else {
+        format!("<center>{server}</center>")
+    };
     Some(format!(
         "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{explanation}<hr>{signature}\r\n</body>\r\n</html>\r\n"
     ))
@@ -106,7 +127,11 @@ mod tests {
         let page_404 = page(404, "headwater").unwrap();
         assert!(page_404.starts_with("<html>\r\n<head><title>404 Not Found</title></head>"));
         assert!(page_404.ends_with("<hr><center>headwater</center>\r\n</body>\r\n</html>\r\n"));
-        assert!(page(494, "x").unwrap().contains("<center>Request Header Or Cookie Too Large</center>"));
+        assert!(
+            page(494, "x")
+                .unwrap()
+                .contains("<center>Request Header Or Cookie Too Large</center>")
+        );
         assert_eq!((visible(494), visible(404)), (400, 404));
         assert!(page(200, "x").is_none());
         assert!(page(418, "x").is_none());

@@ -30,7 +30,12 @@ pub fn create(dir: &TempPath, prefix: &Path, keep: bool) -> io::Result<TempFile>
         let number = format!("{:010}", NEXT.fetch_add(1, Ordering::Relaxed));
         let mut path = prefix.join(&dir.path);
         let mut end = number.len();
-        for digits in dir.levels.iter().map(|n| usize::from(*n)).take_while(|n| *n > 0 && *n <= 10) {
+        for digits in dir
+            .levels
+            .iter()
+            .map(|n| usize::from(*n))
+            .take_while(|n| *n > 0 && *n <= 10)
+        {
             let start = end.saturating_sub(digits);
             path.push(number.get(start..end).unwrap_or("0"));
             end = start;
@@ -51,7 +56,14 @@ pub fn create(dir: &TempPath, prefix: &Path, keep: bool) -> io::Result<TempFile>
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let new = || OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+    let new = || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+    };
     match new() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(parent) = path.parent() {
@@ -70,9 +82,18 @@ mod tests {
     #[test]
     fn levels_make_directories() {
         let dir = tempfile::tempdir().unwrap();
-        let temp = TempPath { path: Path::new("body").into(), levels: [1, 2, 0] };
+        let temp = TempPath {
+            path: Path::new("body").into(),
+            levels: [1, 2, 0],
+        };
         let made = create(&temp, dir.path(), true).unwrap();
-        let below: Vec<_> = made.path.strip_prefix(dir.path().join("body")).unwrap().iter().map(|p| p.len()).collect();
+        let below: Vec<_> = made
+            .path
+            .strip_prefix(dir.path().join("body"))
+            .unwrap()
+            .iter()
+            .map(|p| p.len())
+            .collect();
         assert_eq!(below, [1, 2, 10]);
         assert!(made.path.exists());
         assert!(!create(&temp, dir.path(), false).unwrap().path.exists());

@@ -23,7 +23,9 @@ pub struct Timer {
 impl Timer {
     /// Ready once `deadline` has passed; None never is.
     pub fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Now>) -> Poll<()> {
-        let Some(deadline) = deadline else { return Poll::Pending };
+        let Some(deadline) = deadline else {
+            return Poll::Pending;
+        };
         let sleep = match &mut self.sleep {
             Some(sleep) => {
                 if deadline < self.set_for {

@@ -44,10 +44,11 @@ pub(super) async fn accept(door: Door) {
                 );
             }
             Ok(io) => {
+                let Ok(peer) = io.peer_addr() else { continue };
                 let (thread, socket, entered) =
                     (door.thread.clone(), door.socket, door.count.enter());
                 tokio::task::spawn_local(async move {
-                    thread.serve(io, socket).await;
+                    thread.serve(io, peer, socket).await;
                     drop(entered);
                 });
             }

@@ -119,6 +119,7 @@ async fn serve(
     let flusher = access.clone();
     tokio::task::spawn_local(async move { flusher.run().await });
     let thread = http::Thread::new(setup.live.clone(), access.clone());
+    tokio::task::spawn_local(http::watch(Rc::downgrade(&thread)));
     let count = Rc::new(Count::default());
     let doors = open_doors(&setup, &thread, &count)?;
     let patience = setup.config.main.worker_shutdown_timeout;

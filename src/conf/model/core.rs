@@ -12,7 +12,7 @@ layered! {
     /// Core module, location level.
     pub struct Core / CoreDraft {
         /// `root` or `alias`, made absolute where it begins with text.
-        root: Root = Root { path: Template::literal(b"html"), alias: false },
+        root: Root = Root { path: Template::literal(b"html"), alias: false, alias_len: Some(0) },
         /// `client_max_body_size`, bytes; 0 = no limit.
         client_max_body_size: u64 = 1 << 20,
         /// `client_body_buffer_size`, bytes.
@@ -54,7 +54,7 @@ layered! {
         /// `keepalive_min_timeout`
         keepalive_min_timeout: Duration = Duration::ZERO,
         /// `keepalive_disable`
-        keepalive_disable: KeepaliveDisable = KeepaliveDisable { msie6: true, safari: false },
+        keepalive_disable: KeepaliveDisable = KeepaliveDisable { none: false, msie6: true, safari: false },
         /// `lingering_close`
         lingering_close: LingeringClose = LingeringClose::On,
         /// `lingering_time`
@@ -121,6 +121,9 @@ pub struct Root {
     pub path: Template,
     /// Whether the path replaces the location's name.
     pub alias: bool,
+    /// How much of the URI an `alias` replaces: the length of the name of the location that it stands in;
+    /// None is all of it (a pattern location). 0 for a `root`.
+    pub alias_len: Option<usize>,
 }
 
 /// `client_body_in_file_only`
@@ -156,6 +159,8 @@ impl TempPath {
 /// `keepalive_disable`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepaliveDisable {
+    /// `none`: nobody, if it stands alone.
+    pub none: bool,
     /// Old MSIE after a POST.
     pub msie6: bool,
     /// Safari on macOS.
@@ -322,6 +327,8 @@ impl TypeSet {
 /// `gzip_proxied`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GzipProxied {
+    /// `off`
+    pub off: bool,
     /// `any`
     pub any: bool,
     /// `expired`

@@ -108,6 +108,8 @@ pub struct ProxyPass {
     pub host_header: Arc<str>,
     /// `$proxy_port`
     pub port: Arc<str>,
+    /// Name of the location, which `proxy_redirect default` puts in; empty for patterns and named locations.
+    pub location: Arc<[u8]>,
     /// Length of the location's name, which the URI part replaces; 0 for patterns and named locations.
     pub location_len: usize,
 }

@@ -121,6 +121,18 @@ impl Headers {
         }
     }
 
+    /// Removes every field of this kind but the first.
+    pub fn keep_first(&mut self, known: Known) {
+        for field in self
+            .fields
+            .iter_mut()
+            .filter(|f| f.live && f.known == known)
+            .skip(1)
+        {
+            field.live = false;
+        }
+    }
+
     /// Removes every field with this name, whatever its case.
     pub fn remove_named(&mut self, name: &[u8]) {
         for i in 0..self.fields.len() {

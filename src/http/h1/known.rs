@@ -69,6 +69,7 @@ known! {
     Link "link",
     Location "location",
     ProxyAuthenticate "proxy-authenticate",
+    ProxyAuthorization "proxy-authorization",
     Range "range",
     Referer "referer",
     Refresh "refresh",
