@@ -1,6 +1,6 @@
 //! Addresses in directives: `host`, `host:port`, `[::1]:port`, `unix:/path`, with a URI after them where one may be.
 //!
-//! Mirrors `ngx_parse_url` and `ngx_parse_addr_port` (core/ngx_inet.c), the messages included. Names are resolved with
+//! Mirrors `ngx_parse_url` and `ngx_parse_addr_port` (`core/ngx_inet.c`), the messages included. Names are resolved with
 //! the system's resolver while the configuration is read.
 
 use std::{

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, and where.
 //!
-//! Mirrors `ngx_conf_log_error` (core/ngx_conf_file.c): message, errno in brackets, ` in FILE:LINE`.
+//! Mirrors `ngx_conf_log_error` (`core/ngx_conf_file.c`): message, errno in brackets, ` in FILE:LINE`.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -29,12 +29,26 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfError {
     text: String,
+    warnings: Vec<String>,
 }
 
 impl ConfError {
     /// An error of the configuration as a whole.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into() }
+        Self {
+            text: text.into(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Warnings from before the error, in order, without `nginx: [warn] `.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub(super) fn after(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     /// An error at a place.

@@ -1,6 +1,6 @@
 //! From bytes to tokens: the words of a statement and what ends it.
 //!
-//! Mirrors `ngx_conf_read_token` (core/ngx_conf_file.c) to the byte: quotes are special only where a word begins, a
+//! Mirrors `ngx_conf_read_token` (`core/ngx_conf_file.c`) to the byte: quotes are special only where a word begins, a
 //! backslash takes the next byte with it, `${` does not open a block, and a word (or comment) longer than nginx's
 //! buffer of 4096 bytes is an error. Lines are counted as there: a message names the line that was reached.
 #![warn(clippy::indexing_slicing)]

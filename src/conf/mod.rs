@@ -15,6 +15,7 @@ mod value;
 use std::path::PathBuf;
 
 pub use error::ConfError;
+pub use table::{coverage, man_page};
 pub(crate) use value::seconds;
 
 /// What [`load`] needs to know besides the files.
@@ -35,3 +36,6 @@ pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
     let tree = parser::parse(&options.file, &options.globals);
     read::Reader::read(options, tree)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! so the first problem in the order of the files is the one reported, whatever its kind. The walk over the tree
 //! ([`super::read`]) meets the node when it is its turn.
 //!
-//! Mirrors `ngx_conf_parse` and `ngx_conf_include` (core/ngx_conf_file.c).
+//! Mirrors `ngx_conf_parse` and `ngx_conf_include` (`core/ngx_conf_file.c`).
 
 use std::{
     fs, io,
@@ -101,7 +101,7 @@ pub(crate) struct Tree {
 /// Reads `file` and what it includes; `globals` are the arguments of `-g`.
 pub(crate) fn parse(file: &Path, globals: &[String]) -> Tree {
     let mut parser = Parser {
-        directory: file.parent().unwrap_or(Path::new("/")).to_owned(),
+        directory: directory(file),
         open: Vec::new(),
         files: Vec::new(),
     };
@@ -120,9 +120,25 @@ pub(crate) fn parse(file: &Path, globals: &[String]) -> Tree {
     }
 }
 
+/// The file's name up to its last slash: as nginx does, no component is tidied up.
+fn directory(file: &Path) -> String {
+    let text = file.to_string_lossy();
+    let end = text.rfind('/').map_or(0, |slash| slash + 1);
+    text[..end].to_owned()
+}
+
+/// `prefix` and `path` one after the other, as nginx joins them (`ngx_get_full_name`).
+pub(super) fn join(prefix: &str, path: &str) -> PathBuf {
+    if path.starts_with('/') {
+        return path.into();
+    }
+    let slash = if prefix.ends_with('/') { "" } else { "/" };
+    format!("{prefix}{slash}{path}").into()
+}
+
 struct Parser {
-    /// Where relative `include`s start.
-    directory: PathBuf,
+    /// Where relative `include`s start, with a slash at its end.
+    directory: String,
     /// The files that are being read, outermost first.
     open: Vec<PathBuf>,
     files: Vec<(PathBuf, Vec<u8>)>,
@@ -136,7 +152,7 @@ impl Parser {
         if !known {
             self.files.push((path.to_owned(), Vec::new()));
         }
-        let nodes = self.text(&text, Some(path.into()));
+        let nodes = self.text(&text, Some(&path.into()));
         if let (false, Some(entry)) = (known, self.files.get_mut(slot)) {
             entry.1 = text;
         }
@@ -144,13 +160,13 @@ impl Parser {
         nodes
     }
 
-    fn text(&mut self, text: &[u8], file: Option<Arc<Path>>) -> Vec<Node> {
+    fn text(&mut self, text: &[u8], file: Option<&Arc<Path>>) -> Vec<Node> {
         let origin = match file {
             Some(_) => Origin::File,
             None => Origin::CommandLine,
         };
         let mut lexer = Lexer::new(text, origin);
-        self.block(&mut lexer, file.as_ref(), 0).0
+        self.block(&mut lexer, file, 0).0
     }
 
     /// The nodes up to the end of the block (or file, at depth 0), and the line of that end.
@@ -212,7 +228,7 @@ impl Parser {
     }
 
     fn include(&mut self, pattern: &str, place: &Place) -> Vec<Node> {
-        let full = self.directory.join(pattern);
+        let full = join(&self.directory, pattern);
         if !pattern.contains(['*', '?', '[']) {
             return self.include_file(&full, place);
         }

@@ -1,6 +1,6 @@
 //! Numbers, sizes and times as nginx writes them.
 //!
-//! Mirrors core/ngx_parse.c and `ngx_atoi`: decimal digits alone, overflow is an error, `k`, `m` (and `g` for offsets)
+//! Mirrors `core/ngx_parse.c` and `ngx_atoi`: decimal digits alone, overflow is an error, `k`, `m` (and `g` for offsets)
 //! scale sizes, `y M w d h m s ms` scale times and must come in this order.
 
 /// Digits alone (`ngx_atoi`).

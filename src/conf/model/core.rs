@@ -24,11 +24,11 @@ layered! {
         /// `client_body_temp_path`
         client_body_temp_path: TempPath = TempPath::new("client_body_temp"),
         /// `client_body_timeout`
-        client_body_timeout: Duration = Duration::from_secs(60),
+        client_body_timeout: Duration = Duration::from_mins(1),
         /// `satisfy any`
         satisfy_any: bool = false,
         /// `send_timeout`
-        send_timeout: Duration = Duration::from_secs(60),
+        send_timeout: Duration = Duration::from_mins(1),
         /// `send_lowat`, bytes.
         send_lowat: usize = 0,
         /// `sendfile`
@@ -46,7 +46,7 @@ layered! {
         /// `keepalive_requests`
         keepalive_requests: u64 = 1000,
         /// `keepalive_time`
-        keepalive_time: Duration = Duration::from_secs(3600),
+        keepalive_time: Duration = Duration::from_hours(1),
         /// `keepalive_timeout`: zero turns keep-alive off.
         keepalive_timeout: Duration = Duration::from_secs(75),
         /// Second argument of `keepalive_timeout`: the `Keep-Alive: timeout=` header.

@@ -31,11 +31,11 @@ layered! {
         /// `proxy_socket_rcvbuf`, bytes.
         socket_rcvbuf: Option<usize> = None,
         /// `proxy_connect_timeout`
-        connect_timeout: Duration = Duration::from_secs(60),
+        connect_timeout: Duration = Duration::from_mins(1),
         /// `proxy_send_timeout`
-        send_timeout: Duration = Duration::from_secs(60),
+        send_timeout: Duration = Duration::from_mins(1),
         /// `proxy_read_timeout`
-        read_timeout: Duration = Duration::from_secs(60),
+        read_timeout: Duration = Duration::from_mins(1),
         /// `proxy_send_lowat`, bytes; no meaning on Linux.
         send_lowat: usize = 0,
         /// `proxy_intercept_errors`

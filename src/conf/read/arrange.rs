@@ -1,6 +1,6 @@
 //! Puts the locations of one level into the order in which they are looked up.
 //!
-//! Mirrors `ngx_http_init_locations` and `ngx_http_join_exact_locations` (http/ngx_http.c).
+//! Mirrors `ngx_http_init_locations` and `ngx_http_join_exact_locations` (`http/ngx_http.c`).
 
 use std::sync::Arc;
 

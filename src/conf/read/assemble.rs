@@ -46,7 +46,7 @@ impl Reader {
             .into_iter()
             .map(|server| builder.server(server, &core, &outer).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
-        let location = builder.settings(outer)?;
+        let location = builder.settings(outer);
         let slots = self.vars.finish()?;
         let listens = listens(addresses, &servers, &mut self.warnings)?;
         Ok(model::Http {
@@ -117,7 +117,7 @@ impl Builder {
             .collect::<Result<Vec<_>, ConfError>>()?;
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let children = self.children(children, &location)?;
-        let mut settings = self.settings(location)?;
+        let mut settings = self.settings(location);
         settings.children = children;
         let names = if draft.names.is_empty() {
             vec![model::ServerName::Name("".into())]
@@ -159,7 +159,7 @@ impl Builder {
         };
         let children = mem::take(&mut draft.children);
         let children = self.children(children, &draft)?;
-        let mut location = self.settings(draft)?;
+        let mut location = self.settings(draft);
         location.rewrite = rewrite;
         location.limit_except = limit_except;
         location.children = children;
@@ -234,10 +234,10 @@ impl Builder {
     }
 
     /// The settings of a merged draft, without what is inside it.
-    fn settings(&mut self, draft: LocationDraft) -> Result<model::Location, ConfError> {
+    fn settings(&mut self, draft: LocationDraft) -> model::Location {
         let id = self.next_id;
         self.next_id += 1;
-        Ok(model::Location {
+        model::Location {
             id,
             kind: draft.kind,
             name: draft.name.into(),
@@ -250,9 +250,11 @@ impl Builder {
             gzip: Arc::new(draft.gzip.build()),
             realip: Arc::new(draft.realip.build()),
             access: draft.access.unwrap_or_default().into(),
-            access_log: draft
-                .access_log
-                .map_or_else(|| self.defaults.clone(), Into::into),
+            access_log: match draft.access_log {
+                _ if draft.access_log_off => Arc::from([]),
+                Some(logs) => logs.into(),
+                None => self.defaults.clone(),
+            },
             rewrite_log: draft.rewrite_log.unwrap_or(false),
             uninitialized_variable_warn: draft.uninitialized_variable_warn.unwrap_or(true),
             rewrite: Vec::new(),
@@ -263,7 +265,7 @@ impl Builder {
                 .unwrap_or_else(|| vec![Template::literal(b"index.html")])
                 .into(),
             children: model::Locations::default(),
-        })
+        }
     }
 }
 
@@ -274,20 +276,23 @@ fn inherit(draft: &mut LocationDraft, outer: &LocationDraft) {
     inherit_headers(draft, outer);
     draft.gzip.inherit(&outer.gzip);
     draft.realip.inherit(&outer.realip);
-    take(&mut draft.internal, &outer.internal);
-    take(&mut draft.access, &outer.access);
-    take(&mut draft.access_log, &outer.access_log);
-    take(&mut draft.rewrite_log, &outer.rewrite_log);
+    take(&mut draft.internal, outer.internal.as_ref());
+    take(&mut draft.access, outer.access.as_ref());
+    if draft.access_log.is_none() {
+        draft.access_log.clone_from(&outer.access_log);
+        draft.access_log_off = outer.access_log_off;
+    }
+    take(&mut draft.rewrite_log, outer.rewrite_log.as_ref());
     take(
         &mut draft.uninitialized_variable_warn,
-        &outer.uninitialized_variable_warn,
+        outer.uninitialized_variable_warn.as_ref(),
     );
-    take(&mut draft.index, &outer.index);
+    take(&mut draft.index, outer.index.as_ref());
 }
 
-fn take<T: Clone>(slot: &mut Option<T>, outer: &Option<T>) {
+fn take<T: Clone>(slot: &mut Option<T>, outer: Option<&T>) {
     if slot.is_none() {
-        slot.clone_from(outer);
+        *slot = outer.cloned();
     }
 }
 
@@ -337,9 +342,9 @@ pub(crate) fn default_redirect(pass: &model::ProxyPass, location: &[u8]) -> Opti
 
 /// `add_header` and `add_trailer` are inherited as whole lists, unless `*_inherit` says otherwise.
 fn inherit_headers(draft: &mut LocationDraft, outer: &LocationDraft) {
-    take(&mut draft.headers_inherit, &outer.headers_inherit);
-    take(&mut draft.trailers_inherit, &outer.trailers_inherit);
-    take(&mut draft.headers.expires, &outer.headers.expires);
+    take(&mut draft.headers_inherit, outer.headers_inherit.as_ref());
+    take(&mut draft.trailers_inherit, outer.trailers_inherit.as_ref());
+    take(&mut draft.headers.expires, outer.headers.expires.as_ref());
     let add = draft.headers.add.take();
     draft.headers.add = list(draft.headers_inherit, add, outer.headers.add.as_ref());
     let trailers = draft.headers.trailers.take();

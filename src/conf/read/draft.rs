@@ -213,8 +213,6 @@ pub(crate) struct HttpDraft {
     pub(crate) listens: Vec<ListenDraft>,
     pub(crate) upstreams: Vec<UpstreamDraft>,
     pub(crate) formats: Vec<FormatDraft>,
-    /// Sizes of shared memory zones by name; 0 until one is given.
-    pub(crate) zones: HashMap<String, u64>,
     /// Buffer, flush time and compression of buffered logs by file.
     pub(crate) log_buffers: HashMap<Arc<Path>, (usize, Option<Duration>, Option<u32>)>,
 }

@@ -28,7 +28,7 @@ use super::{
     error::{ConfError, Place, Problem},
     lexer::Word,
     model,
-    parser::{Body, Node, Statement, Tree},
+    parser::{Body, Node, Statement, Tree, join},
     table::{self, Contexts},
 };
 use crate::vars::{BoundPattern, Pattern, Template, VarId};
@@ -55,6 +55,8 @@ pub(crate) struct Reader {
     pub(super) up: UpstreamDraft,
     /// Directives without a draft of their own that this block has had already.
     seen: HashSet<Vec<u8>>,
+    /// Names and sizes of shared memory zones, in order; the size is 0 until one is given.
+    pub(super) zones: Vec<(String, u64)>,
     /// The finished `http` block.
     pub(super) done: Option<model::Http>,
 }
@@ -77,11 +79,16 @@ impl Reader {
             srv: ServerDraft::new(place.clone()),
             up: UpstreamDraft::new("", place),
             seen: HashSet::new(),
+            zones: Vec::new(),
             done: None,
         };
-        reader.walk(&tree.globals, table::MAIN)?;
-        reader.walk(&tree.nodes, table::MAIN)?;
-        reader.finish(tree.files)
+        let result = reader
+            .walk(&tree.globals, table::MAIN)
+            .and_then(|()| reader.walk(&tree.nodes, table::MAIN));
+        match result {
+            Ok(()) => reader.finish(tree.files),
+            Err(error) => Err(error.after(reader.warnings)),
+        }
     }
 
     /// Reads the statements of one level.
@@ -149,15 +156,6 @@ impl Reader {
         })?)
     }
 
-    /// The variable of a word such as `$name`; None when the word is none.
-    pub(super) fn variable(&mut self, word: &Word) -> Option<VarId> {
-        let name = word.bytes().strip_prefix(b"$")?;
-        Some(match name {
-            [digit @ b'1'..=b'9'] => VarId::Capture(digit - b'0'),
-            _ => self.vars.resolve(&String::from_utf8_lossy(name)),
-        })
-    }
-
     /// Compiles a pattern whose named groups become variables (`ngx_http_regex_compile`).
     pub(super) fn pattern(&mut self, text: &[u8], caseless: bool) -> Result<BoundPattern, Problem> {
         let pattern = Pattern::new(&String::from_utf8_lossy(text), caseless)?;
@@ -177,8 +175,13 @@ impl Reader {
 
     fn finish(mut self, files: Vec<(PathBuf, Vec<u8>)>) -> Result<model::Config, ConfError> {
         let Some(events) = self.events.take() else {
-            return Err(ConfError::new("no \"events\" section in configuration"));
+            let error = ConfError::new("no \"events\" section in configuration");
+            return Err(error.after(self.warnings));
         };
+        if let Some((name, _)) = self.zones.iter().find(|(_, size)| *size == 0) {
+            let error = ConfError::new(format!("zero size shared memory zone \"{name}\""));
+            return Err(error.after(self.warnings));
+        }
         let main = mem::take(&mut self.main).build(&self);
         Ok(model::Config {
             main,
@@ -188,15 +191,6 @@ impl Reader {
             warnings: self.warnings,
         })
     }
-}
-
-/// `prefix` and `path` one after the other, as nginx joins them (`ngx_get_full_name`).
-pub(super) fn join(prefix: &str, path: &str) -> PathBuf {
-    if path.starts_with('/') {
-        return path.into();
-    }
-    let slash = if prefix.ends_with('/') { "" } else { "/" };
-    format!("{prefix}{slash}{path}").into()
 }
 
 /// The bytes of a word, shared.

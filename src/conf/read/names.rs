@@ -1,6 +1,6 @@
 //! Addresses to listen on, and which server answers for which name there.
 //!
-//! Mirrors `ngx_http_add_listen`, `ngx_http_server_names` and `ngx_http_init_listening` (http/ngx_http.c): a wildcard
+//! Mirrors `ngx_http_add_listen`, `ngx_http_server_names` and `ngx_http_init_listening` (`http/ngx_http.c`): a wildcard
 //! address takes the connections of every address of its port and family that has no socket options of its own.
 
 use std::{collections::HashSet, sync::Arc};

@@ -1,6 +1,6 @@
 //! Setters for arguments of the usual kinds, each with nginx's complaints.
 //!
-//! Mirrors `ngx_conf_set_*_slot` (core/ngx_conf_file.c).
+//! Mirrors `ngx_conf_set_*_slot` (`core/ngx_conf_file.c`).
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Groups of servers: explicit ones by name, implicit ones by the host and port of `proxy_pass`.
 //!
-//! Mirrors `ngx_http_upstream_add` (http/ngx_http_upstream.c), `ngx_http_upstream_init_round_robin` and
+//! Mirrors `ngx_http_upstream_add` (`http/ngx_http_upstream.c`), `ngx_http_upstream_init_round_robin` and
 //! `ngx_http_upstream_keepalive_init_main_conf`.
 
 use std::{sync::Arc, time::Duration};
@@ -115,8 +115,8 @@ impl UpstreamDraft {
             connections: self.keepalive.map_or(DEFAULT_KEEPALIVE, |(n, _)| n),
             local: self.keepalive.is_none_or(|(_, local)| local),
             requests: self.keepalive_requests.unwrap_or(1000),
-            time: self.keepalive_time.unwrap_or(Duration::from_secs(3600)),
-            timeout: self.keepalive_timeout.unwrap_or(Duration::from_secs(60)),
+            time: self.keepalive_time.unwrap_or(Duration::from_hours(1)),
+            timeout: self.keepalive_timeout.unwrap_or(Duration::from_mins(1)),
         });
         Ok(model::Upstream {
             name,

@@ -5,7 +5,7 @@
 //! built in unless the configuration defines them itself somewhere, which [`Variables::scan`] finds out beforehand.
 //!
 //! Mirrors `ngx_http_add_variable`, `ngx_http_get_variable_index` and `ngx_http_variables_init_vars`
-//! (http/ngx_http_variables.c).
+//! (`http/ngx_http_variables.c`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,7 +86,7 @@ impl Variables {
         {
             return id;
         }
-        VarId::Slot(self.slot(name))
+        VarId::Slot(self.slot(&name))
     }
 
     /// The variable of a definition; a built-in one that cannot be changed is an error. A later source wins, except that
@@ -108,7 +108,7 @@ impl Variables {
                 "the duplicate \"{name}\" variable"
             )));
         }
-        let slot = self.slot(lower);
+        let slot = self.slot(&lower);
         let index = slot.0 as usize;
         if let Some(defined) = self.defined.get_mut(index) {
             *defined = true;
@@ -121,15 +121,15 @@ impl Variables {
         Ok(VarId::Slot(slot))
     }
 
-    fn slot(&mut self, name: String) -> SlotId {
+    fn slot(&mut self, name: &str) -> SlotId {
         let next = SlotId(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
-        let slot = *self.by_name.entry(name.clone()).or_insert(next);
+        let slot = *self.by_name.entry(name.to_owned()).or_insert(next);
         if slot == next {
             self.slots.push(Slot {
-                name: name.as_str().into(),
+                name: name.into(),
                 source: SlotSource::Assigned,
             });
-            self.defined.push(is_absent(&name));
+            self.defined.push(is_absent(name));
         }
         slot
     }

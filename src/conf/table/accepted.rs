@@ -1,7 +1,7 @@
 //! Directives of `http` and below that are about nginx's inner workings, and the readers that check such arguments.
 
 use super::{
-    FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
+    FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Read, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
 };
 use crate::conf::{
     error::Problem,
@@ -156,14 +156,14 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_store_access",
         HSL,
         TAKE123,
-        anything,
+        ANYTHING,
         "Sets the permissions of stored responses.",
     ),
     Row::accepted(
         "charset_types",
         HSL,
         ONE_MORE,
-        anything,
+        ANYTHING,
         "Sets which types get a charset.",
     ),
     Row::accepted(
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Row] = &[
         "sub_filter_types",
         HSL,
         ONE_MORE,
-        anything,
+        ANYTHING,
         "Sets in which types texts are replaced.",
     ),
     Row::accepted(
@@ -240,21 +240,21 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_cache_valid",
         HSL,
         ONE_MORE,
-        anything,
+        ANYTHING,
         "Sets how long responses are fresh.",
     ),
     Row::accepted(
         "proxy_cache_use_stale",
         HSL,
         ONE_MORE,
-        anything,
+        ANYTHING,
         "Says when stale responses are served.",
     ),
     Row::accepted(
         "proxy_cache_methods",
         HSL,
         ONE_MORE,
-        anything,
+        ANYTHING,
         "Sets which methods are cached.",
     ),
     Row::accepted(
@@ -316,9 +316,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// No check at all.
-pub(super) fn anything(_reader: &mut Reader, _statement: &Statement) -> Result<(), Problem> {
-    Ok(())
-}
+pub(super) const ANYTHING: Read = |_, _| Ok(());
 
 /// At most one in a block.
 pub(super) fn once(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

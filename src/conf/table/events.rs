@@ -1,15 +1,20 @@
 //! `events`
 //!
-//! Mirrors event/ngx_event.c.
+//! Mirrors `event/ngx_event.c`.
 
 use ipnet::IpNet;
 
-use super::{EVENTS, FLAG, Row, TAKE1, accepted::*, http_small::network};
+use super::{
+    EVENTS, FLAG, Row, TAKE1,
+    accepted::{flag_once, number_once, time_once},
+    http_small::network,
+};
 use crate::conf::{
     address,
     error::Problem,
     parser::Statement,
-    read::{EventsDraft, Reader, first, flag, num},
+    read::{EventsDraft, Reader, first, flag, unset},
+    value,
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -17,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         "worker_connections",
         EVENTS,
         TAKE1,
-        |r, s| num(&mut draft(r).worker_connections, s),
+        worker_connections,
         "Limits how many connections a thread has at once.",
     ),
     Row::new(
@@ -81,6 +86,20 @@ pub(super) fn events(reader: &mut Reader, statement: &Statement) -> Result<(), P
 
 fn draft(reader: &mut Reader) -> &mut EventsDraft {
     reader.events.get_or_insert_default()
+}
+
+fn worker_connections(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    unset(draft(reader).worker_connections.as_ref())?;
+    let text = first(statement);
+    let number = value::number(text).and_then(|n| usize::try_from(n).ok());
+    let number = number.ok_or_else(|| {
+        Problem::message(format!(
+            "invalid number \"{}\"",
+            String::from_utf8_lossy(text)
+        ))
+    })?;
+    draft(reader).worker_connections = Some(number);
+    Ok(())
 }
 
 fn debug_connection(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

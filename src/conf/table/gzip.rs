@@ -1,10 +1,13 @@
 //! gzip.
 //!
-//! Mirrors ngx_http_gzip_filter_module.c and the core module's part of it.
+//! Mirrors `ngx_http_gzip_filter_module.c` and the core module's part of it.
 
 use std::sync::Arc;
 
-use super::{FLAG, HSL, HSLI, ONE_MORE, Row, TAKE1, TAKE2, accepted::*};
+use super::{
+    FLAG, HSL, HSLI, ONE_MORE, Row, TAKE1, TAKE2,
+    accepted::{flag_once, size_once},
+};
 use crate::{
     conf::{
         error::Problem,
@@ -35,7 +38,10 @@ pub(super) const ROWS: &[Row] = &[
         "gzip_types",
         HSL,
         ONE_MORE,
-        gzip_types,
+        |r, s| {
+            gzip_types(r, s);
+            Ok(())
+        },
         "Sets which types are compressed besides text/html; `*` is all.",
     ),
     Row::new(
@@ -117,11 +123,11 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A list of types for `gzip_types` and its kin (`ngx_http_types_slot`).
-fn gzip_types(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+fn gzip_types(reader: &mut Reader, statement: &Statement) {
     let mut types: Vec<Box<[u8]>> = match reader.loc.gzip.types.take() {
         Some(TypeSet::All) => {
             reader.loc.gzip.types = Some(TypeSet::All);
-            return Ok(());
+            return;
         }
         Some(TypeSet::Some(types)) => types.to_vec(),
         None => vec![Box::from(&b"text/html"[..])],
@@ -129,7 +135,7 @@ fn gzip_types(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
     for word in &statement.args {
         if *word == "*" {
             reader.loc.gzip.types = Some(TypeSet::All);
-            return Ok(());
+            return;
         }
         let kind = word.bytes().to_ascii_lowercase().into_boxed_slice();
         if types.contains(&kind) {
@@ -140,7 +146,6 @@ fn gzip_types(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
         }
     }
     reader.loc.gzip.types = Some(TypeSet::Some(types.into()));
-    Ok(())
 }
 
 fn gzip_proxied(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! `add_header`, `add_trailer`, `expires`.
 //!
-//! Mirrors ngx_http_headers_filter_module.c.
+//! Mirrors `ngx_http_headers_filter_module.c`.
 
 use super::{HSLI, Row, TAKE1, TAKE12, TAKE23};
 use crate::conf::{

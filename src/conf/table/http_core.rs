@@ -1,6 +1,6 @@
 //! `http`, `server`, `location`, and the core module's settings.
 //!
-//! Mirrors http/ngx_http_core_module.c.
+//! Mirrors `http/ngx_http_core_module.c`.
 
 use std::sync::Arc;
 
@@ -538,23 +538,20 @@ fn location_kind(
     reader: &mut Reader,
     statement: &Statement,
 ) -> Result<(LocationKind, Vec<u8>), Problem> {
-    let (modifier, name): (&[u8], &[u8]) = match statement.args.as_slice() {
-        [modifier, name] => {
-            if !["=", "^~", "~", "~*"].iter().any(|m| modifier == m) {
-                return Err(Problem::message(format!(
-                    "invalid location modifier \"{modifier}\""
-                )));
-            }
-            (modifier.bytes(), name.bytes())
+    let modifiers: [&[u8]; 4] = [b"=", b"^~", b"~*", b"~"];
+    let (modifier, name) = if let [modifier, name] = statement.args.as_slice() {
+        if !modifiers.contains(&modifier.bytes()) {
+            return Err(Problem::message(format!(
+                "invalid location modifier \"{modifier}\""
+            )));
         }
-        _ => {
-            let text = first(statement);
-            let modifiers: [&[u8]; 4] = [b"=", b"^~", b"~*", b"~"];
-            modifiers
-                .into_iter()
-                .find_map(|m| text.strip_prefix(m).map(|rest| (m, rest)))
-                .unwrap_or((b"", text))
-        }
+        (modifier.bytes(), name.bytes())
+    } else {
+        let text = first(statement);
+        modifiers
+            .into_iter()
+            .find_map(|m| text.strip_prefix(m).map(|rest| (m, rest)))
+            .unwrap_or((b"", text))
     };
     let kind = match modifier {
         b"=" => LocationKind::Exact,
@@ -883,6 +880,6 @@ fn directio(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
 }
 
 /// `NGX_MIN_POOL_SIZE`
-const MIN_POOL_SIZE: usize = 128;
+const MIN_POOL_SIZE: usize = 112;
 /// `NGX_POOL_ALIGNMENT`
 const POOL_ALIGNMENT: usize = 16;

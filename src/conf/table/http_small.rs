@@ -1,12 +1,13 @@
 //! Small modules: access, realip, index, `try_files`, `empty_gif`, `stub_status`.
 //!
-//! Mirrors ngx_http_access_module.c, ngx_http_realip_module.c, ngx_http_index_module.c, ngx_http_try_files_module.c.
+//! Mirrors `ngx_http_access_module.c`, `ngx_http_realip_module.c`, `ngx_http_index_module.c`, `ngx_http_try_files_module.c`.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::{FLAG, HSL, LIMIT_EXCEPT, LOCATION, NONE, ONE_MORE, Row, SERVER, TAKE1, TWO_MORE};
+use crate::common::addr::Addr;
 use crate::conf::{
     address::{UrlOptions, parse_url},
     error::Problem,
@@ -146,7 +147,7 @@ fn set_real_ip_from(reader: &mut Reader, statement: &Statement) -> Result<(), Pr
             .map_err(|error| Problem::message(format!("{error} in set_real_ip_from \"{text}\"")))?
             .addrs
             .iter()
-            .filter_map(|addr| addr.ip())
+            .filter_map(Addr::ip)
             .map(IpNet::from)
             .collect(),
     };

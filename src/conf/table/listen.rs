@@ -1,6 +1,6 @@
 //! `listen` and `server_name`.
 //!
-//! Mirrors `ngx_http_core_listen` and `ngx_http_core_server_name` (http/ngx_http_core_module.c).
+//! Mirrors `ngx_http_core_listen` and `ngx_http_core_server_name` (`http/ngx_http_core_module.c`).
 
 use std::{net::Ipv4Addr, time::Duration};
 

@@ -1,6 +1,6 @@
 //! `error_log`, `access_log`, `log_format`.
 //!
-//! Mirrors core/ngx_log.c, core/ngx_syslog.c and ngx_http_log_module.c.
+//! Mirrors `core/ngx_log.c`, `core/ngx_syslog.c` and `ngx_http_log_module.c`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -261,11 +261,7 @@ fn log_format(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
     for word in words {
         check_format(word.bytes())?;
     }
-    let text: Vec<u8> = words
-        .iter()
-        .flat_map(|word| word.bytes())
-        .copied()
-        .collect();
+    let text: Vec<u8> = words.iter().flat_map(Word::bytes).copied().collect();
     let template = reader.template(&text)?;
     reader.http.formats.push(FormatDraft {
         format: Arc::new(LogFormat {

@@ -4,7 +4,11 @@
 
 use std::{num::NonZero, thread};
 
-use super::{ANY, BLOCK, FLAG, MAIN, NONE, ONE_MORE, Row, TAKE1, TAKE12, TAKE23, accepted::*, log};
+use super::{
+    ANY, BLOCK, FLAG, MAIN, NONE, ONE_MORE, Row, TAKE1, TAKE12, TAKE23,
+    accepted::{ANYTHING, flag_once, once, time_once, word_once},
+    log,
+};
 use crate::conf::{
     error::Problem,
     parser::Statement,
@@ -94,7 +98,10 @@ pub(super) const ROWS: &[Row] = &[
         "env",
         MAIN,
         TAKE1,
-        env,
+        |r, s| {
+            env(r, s);
+            Ok(())
+        },
         "Keeps or sets a variable of the environment.",
     ),
     Row::new(
@@ -122,7 +129,7 @@ pub(super) const ROWS: &[Row] = &[
         "load_module",
         MAIN,
         TAKE1,
-        anything,
+        ANYTHING,
         "Loads a module into nginx; here all are built in.",
     ),
     Row::accepted(
@@ -157,7 +164,7 @@ pub(super) const ROWS: &[Row] = &[
         "thread_pool",
         MAIN,
         TAKE23,
-        anything,
+        ANYTHING,
         "Defines a pool of threads for reading files.",
     ),
     Row::accepted(
@@ -266,13 +273,12 @@ fn working_directory(reader: &mut Reader, statement: &Statement) -> Result<(), P
     Ok(())
 }
 
-fn env(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+fn env(reader: &mut Reader, statement: &Statement) {
     let text = String::from_utf8_lossy(first(statement)).into_owned();
     reader.main.env.push(match text.split_once('=') {
         Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
         None => (text, None),
     });
-    Ok(())
 }
 
 fn worker_cpu_affinity(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! `map`, `geo` and `split_clients`: tables behind variables.
 //!
-//! Mirrors ngx_http_map_module.c, ngx_http_geo_module.c and ngx_http_split_clients_module.c.
+//! Mirrors `ngx_http_map_module.c`, `ngx_http_geo_module.c` and `ngx_http_split_clients_module.c`.
 
 use super::{BLOCK, HTTP, Row, TAKE1, TAKE2, TAKE12, accepted::number_once, unsupported};
 use crate::conf::{error::Problem, parser::Statement, read::Reader};

@@ -1,6 +1,6 @@
 //! Every directive that nginx knows: where it may stand, how many arguments it takes, how it is read, what it is for.
 //!
-//! One checker, [`dispatch`], yields the messages of `ngx_conf_handler` (core/ngx_conf_file.c). Man page and coverage
+//! One checker, [`dispatch`], yields the messages of `ngx_conf_handler` (`core/ngx_conf_file.c`). Man page and coverage
 //! table are printed from the rows; tests run over them.
 
 mod accepted;
@@ -12,7 +12,8 @@ mod http_small;
 mod listen;
 mod log;
 mod main;
-pub(super) mod maps;
+mod manual;
+mod maps;
 mod proxy;
 mod proxy_rewrite;
 mod refused;
@@ -21,6 +22,8 @@ mod ssl;
 mod upstream;
 
 use std::{collections::HashMap, sync::OnceLock};
+
+pub use manual::{coverage, man_page};
 
 use super::{
     error::{ConfError, Problem},
@@ -115,25 +118,34 @@ impl Row {
     }
 }
 
+/// Rows that belong together, with what they are about.
+pub(crate) type Area = (&'static str, &'static [Row]);
+
 /// All rows, by area.
+pub(crate) const AREAS: [Area; 18] = [
+    ("Main context", main::ROWS),
+    ("Events", events::ROWS),
+    ("HTTP core", http_core::ROWS),
+    ("Listening and names", listen::ROWS),
+    ("Access, real IP, index, files", http_small::ROWS),
+    ("Rewrite", rewrite::ROWS),
+    ("Maps", maps::ROWS),
+    ("Logs", log::ROWS),
+    ("Headers", headers::ROWS),
+    ("gzip", gzip::ROWS),
+    ("Proxy", proxy::ROWS),
+    ("Upstreams", upstream::ROWS),
+    ("TLS", ssl::ROWS),
+    ("nginx's inner workings", accepted::ROWS),
+    ("Other HTTP modules", refused::HTTP),
+    ("Other upstream protocols", refused::GATEWAYS),
+    ("Stream", refused::STREAM),
+    ("Mail", refused::MAIL),
+];
+
+/// All rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
-    let areas: [&'static [Row]; 14] = [
-        main::ROWS,
-        events::ROWS,
-        http_core::ROWS,
-        listen::ROWS,
-        http_small::ROWS,
-        rewrite::ROWS,
-        maps::ROWS,
-        log::ROWS,
-        headers::ROWS,
-        gzip::ROWS,
-        proxy::ROWS,
-        upstream::ROWS,
-        ssl::ROWS,
-        accepted::ROWS,
-    ];
-    areas.into_iter().chain(refused::AREAS).flatten()
+    AREAS.iter().flat_map(|(_, rows)| *rows)
 }
 
 fn named(name: &[u8]) -> &'static [&'static Row] {

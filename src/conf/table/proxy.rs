@@ -1,6 +1,6 @@
 //! The proxy module.
 //!
-//! Mirrors ngx_http_proxy_module.c. What concerns TLS to upstreams is in [`super::ssl`].
+//! Mirrors `ngx_http_proxy_module.c`. What concerns TLS to upstreams is in [`super::ssl`].
 
 use std::sync::Arc;
 
@@ -312,6 +312,7 @@ fn option_text(
     Ok(())
 }
 
+#[expect(clippy::option_option, reason = "unset, or set to nothing")]
 fn option_bytes(slot: &mut Option<Option<usize>>, statement: &Statement) -> Result<(), Problem> {
     let mut size = slot.flatten();
     bytes(&mut size, statement)?;

@@ -1,6 +1,6 @@
 //! `proxy_redirect` and `proxy_cookie_*`: what of a response is changed.
 //!
-//! Mirrors `ngx_http_proxy_redirect` and `ngx_http_proxy_cookie_*` (ngx_http_proxy_module.c).
+//! Mirrors `ngx_http_proxy_redirect` and `ngx_http_proxy_cookie_*` (`ngx_http_proxy_module.c`).
 
 use crate::{
     conf::{

@@ -1,6 +1,6 @@
 //! The rewrite module: `if`, `rewrite`, `return`, `set`, `break`.
 //!
-//! Mirrors ngx_http_rewrite_module.c.
+//! Mirrors `ngx_http_rewrite_module.c`.
 
 use super::{
     BLOCK, FLAG, HTTP, LOCATION, LOCATION_IF, NONE, ONE_MORE, Row, SERVER, SERVER_IF, TAKE2,
@@ -45,7 +45,10 @@ pub(super) const ROWS: &[Row] = &[
         "break",
         ANYWHERE,
         NONE,
-        break_,
+        |r, _| {
+            push(r, Op::Break);
+            Ok(())
+        },
         "Ends the rewrite directives of this round.",
     ),
     Row::new(
@@ -265,10 +268,5 @@ fn set(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let target = reader.vars.define(&variable, SlotSource::Assigned)?;
     let value = reader.template(text.bytes())?;
     push(reader, Op::Set { target, value });
-    Ok(())
-}
-
-fn break_(reader: &mut Reader, _statement: &Statement) -> Result<(), Problem> {
-    push(reader, Op::Break);
     Ok(())
 }

@@ -1,9 +1,14 @@
 //! TLS directives. There is no TLS yet: what asks for it (`listen ... ssl`, `proxy_pass https://`) is refused, so these
 //! have no effect; their values are checked.
 //!
-//! Mirrors ngx_http_ssl_module.c and the TLS part of ngx_http_proxy_module.c.
+//! Mirrors `ngx_http_ssl_module.c` and the TLS part of `ngx_http_proxy_module.c`.
 
-use super::{FLAG, HSL, HTTP, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123, accepted::*};
+use super::{
+    FLAG, HSL, HTTP, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
+    accepted::{
+        ANYTHING, flag_once, number_once, once, seconds_once, size_once, text_once, word_once,
+    },
+};
 use crate::conf::{error::Problem, parser::Statement, read::Reader, value};
 
 pub(super) const ROWS: &[Row] = &[
@@ -11,14 +16,14 @@ pub(super) const ROWS: &[Row] = &[
         "ssl_certificate",
         HS,
         TAKE1,
-        anything,
+        ANYTHING,
         "Names the file with a server's certificate.",
     ),
     Row::accepted(
         "ssl_certificate_key",
         HS,
         TAKE1,
-        anything,
+        ANYTHING,
         "Names the file with the key of the certificate.",
     ),
     Row::accepted(
@@ -39,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         "ssl_ech_file",
         HS,
         TAKE1,
-        anything,
+        ANYTHING,
         "Names the file with keys for Encrypted Client Hello.",
     ),
     Row::accepted(
@@ -137,7 +142,7 @@ pub(super) const ROWS: &[Row] = &[
         "ssl_session_ticket_key",
         HS,
         TAKE1,
-        anything,
+        ANYTHING,
         "Names the file with the key of tickets.",
     ),
     Row::accepted(
@@ -202,7 +207,7 @@ pub(super) const ROWS: &[Row] = &[
         "ssl_conf_command",
         HS,
         TAKE2,
-        anything,
+        ANYTHING,
         "Passes a setting to OpenSSL.",
     ),
     Row::accepted(
@@ -251,7 +256,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_ssl_conf_command",
         HSL,
         TAKE2,
-        anything,
+        ANYTHING,
         "Passes a setting to OpenSSL.",
     ),
     Row::accepted(

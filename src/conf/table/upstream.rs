@@ -1,6 +1,6 @@
 //! `upstream` and what stands in it.
 //!
-//! Mirrors `ngx_http_upstream` and `ngx_http_upstream_server` (http/ngx_http_upstream.c) and the balancers' modules.
+//! Mirrors `ngx_http_upstream` and `ngx_http_upstream_server` (`http/ngx_http_upstream.c`) and the balancers' modules.
 
 use std::time::Duration;
 
@@ -118,8 +118,7 @@ fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         addrs: Vec::new(),
         place: &statement.place,
     })?;
-    let place = statement.place.clone();
-    let draft = UpstreamDraft::new(&name, place.clone());
+    let draft = UpstreamDraft::new(&name, statement.place.clone());
     let outer = std::mem::replace(&mut reader.up, draft);
     let result = reader.block(statement, UPSTREAM);
     let mut draft = std::mem::replace(&mut reader.up, outer);
@@ -242,10 +241,7 @@ fn least_time(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
 
 fn hash(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let key = reader.template(first(statement))?;
-    let consistent = match statement.args.get(1) {
-        Some(word) => Some(word),
-        None => None,
-    };
+    let consistent = statement.args.get(1);
     let chosen = Method::Hash {
         key,
         consistent: consistent.is_some(),
@@ -310,7 +306,13 @@ fn zone(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         }
         None => 0,
     };
-    let known = reader.http.zones.entry(name.clone()).or_insert(size);
+    let zones = &mut reader.zones;
+    let index = zones.iter().position(|(known, _)| *known == name);
+    let index = index.unwrap_or_else(|| {
+        zones.push((name.clone(), size));
+        zones.len() - 1
+    });
+    let known = &mut zones[index].1;
     if *known == 0 {
         *known = size;
     }

@@ -1,11 +1,11 @@
-//! FastCGI, uwsgi, SCGI, gRPC, memcached and tunnels: not there yet.
+//! `FastCGI`, uwsgi, SCGI, gRPC, memcached and tunnels: not there yet.
 
 use super::super::{
     FLAG, HSL, HTTP, LOCATION, LOCATION_IF, NONE, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12,
     TAKE23, TAKE123, TAKE1234, TWO_MORE,
 };
 
-pub(super) const ROWS: &[Row] = &[
+pub(in crate::conf::table) const ROWS: &[Row] = &[
     Row::refused(
         "fastcgi_bind",
         HSL,

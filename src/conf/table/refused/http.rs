@@ -5,7 +5,7 @@ use super::super::{
     SERVER, TAKE1, TAKE2, TAKE3, TAKE12, TAKE123, TWO_MORE, UPSTREAM,
 };
 
-pub(super) const ROWS: &[Row] = &[
+pub(in crate::conf::table) const ROWS: &[Row] = &[
     Row::refused(
         "acceptex_read",
         EVENTS,

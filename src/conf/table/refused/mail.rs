@@ -2,7 +2,7 @@
 
 use super::super::{BLOCK, FLAG, MAIL, MAIL_SERVER, NONE, ONE_MORE, Row, TAKE1, TAKE2, TAKE12};
 
-pub(super) const ROWS: &[Row] = &[
+pub(in crate::conf::table) const ROWS: &[Row] = &[
     Row::refused(
         "auth_http",
         MAIL | MAIL_SERVER,

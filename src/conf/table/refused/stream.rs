@@ -5,7 +5,7 @@ use super::super::{
     TAKE123, TAKE1234, TWO_MORE,
 };
 
-pub(super) const ROWS: &[Row] = &[
+pub(in crate::conf::table) const ROWS: &[Row] = &[
     Row::refused(
         "access_log",
         STREAM | STREAM_SERVER,
