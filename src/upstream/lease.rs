@@ -1,6 +1,6 @@
 //! A try at a peer: what it takes from the peer's state, it gives back, whichever way it ends.
 //!
-//! Mirrors `ngx_http_upstream_free_round_robin_peer`, and the notify and free functions of least_time.
+//! Mirrors `ngx_http_upstream_free_round_robin_peer`, and the notify and free functions of `least_time`.
 
 use std::sync::Arc;
 

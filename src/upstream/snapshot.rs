@@ -3,7 +3,7 @@
 //! A line a peer; seconds are ages, because two processes need not share a clock. A line that cannot be read is left
 //! out: then the peer starts afresh, as it does under nginx.
 
-use std::{collections::HashMap, fmt::Write};
+use std::collections::HashMap;
 
 use super::{Average, Group, Peer, live::Live, tries::seconds};
 
@@ -120,22 +120,22 @@ impl Saved {
             escape(field, text);
             text.push('\t');
         }
-        let backup = u8::from(self.backup);
-        let (weight, effective, current) =
-            (self.weight, self.effective_weight, self.current_weight);
-        // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            "{backup} {weight} {effective} {current} {}",
-            self.fails
-        );
+        let numbers = [
+            i64::from(self.backup),
+            self.weight.into(),
+            self.effective_weight,
+            self.current_weight,
+            self.fails.into(),
+        ];
         let times = self.times.iter().map(|t| t.millis().map(i64::from));
-        for number in [self.accessed, self.checked].into_iter().chain(times) {
-            let _ = match number {
-                Some(number) => write!(text, " {number}"),
-                None => write!(text, " -"),
-            };
-        }
+        let numbers = numbers
+            .into_iter()
+            .map(Some)
+            .chain([self.accessed, self.checked])
+            .chain(times)
+            .map(|number| number.map_or("-".to_owned(), |number| number.to_string()))
+            .collect::<Vec<_>>();
+        text.push_str(&numbers.join(" "));
         text.push('\n');
     }
 
