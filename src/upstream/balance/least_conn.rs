@@ -13,6 +13,6 @@ pub(super) struct LeastConn;
 
 impl Balancer for LeastConn {
     fn pick(&self, set: &mut Set<'_>, _cx: &mut PickCx<'_>) -> Option<usize> {
-        least::pick(set, Equals::Leader, |peer| peer.conns.into())
+        least::pick(set, Equals::Leader, |peer, _| peer.conns.into())
     }
 }

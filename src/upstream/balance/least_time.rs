@@ -2,86 +2,83 @@
 //!
 //! Mirrors `ngx_http_upstream_get_least_time_peer` and `ngx_http_upstream_least_time_eta`.
 
-use crate::conf::model::LeastTimeMode;
-
 use super::{
-    Balancer, Live, PickCx, Set,
+    Balancer, Live, Memory, PickCx, Set,
     least::{self, Equals},
 };
 
-/// `least_time`
+/// `least_time`; which average counts is known to [`State`](crate::upstream::live::State).
 #[derive(Debug)]
-pub(super) struct LeastTime {
-    /// Which average counts.
-    pub(super) mode: LeastTimeMode,
-}
+pub(super) struct LeastTime;
 
 /// Peers slower than this are equally bad, in milliseconds: then connections decide.
-const SLOWEST: u64 = 5000;
+const SLOWEST: u32 = 5000;
 /// Times within one such step are equal, in milliseconds.
-const STEP: u64 = 20;
+const STEP: u32 = 20;
 
 impl Balancer for LeastTime {
     fn pick(&self, set: &mut Set<'_>, cx: &mut PickCx<'_>) -> Option<usize> {
         let (seconds, now) = (set.now, cx.now);
-        least::pick(set, Equals::First, |peer| {
-            peer.inflight.observe(now);
-            estimate(peer, self.mode, seconds)
+        least::pick(set, Equals::First, |peer, memory| {
+            if peer.inflight > 0 {
+                memory.inflight.observe(peer.inflight, now);
+            }
+            estimate(peer, memory, seconds)
         })
     }
 }
 
 /// Estimated milliseconds until `peer` is done with what it has and one more.
 #[inline]
-fn estimate(peer: &mut Live, mode: LeastTimeMode, now: i64) -> u64 {
-    let mut time = decayed(peer, mode, now);
-    if peer.inflight.reqs > 0 {
-        time = time.max(peer.inflight.time.score().into());
+fn estimate(peer: &Live, memory: &Memory, now: i64) -> u64 {
+    let mut time = decayed(peer, now);
+    if peer.inflight > 0 {
+        time = time.max(memory.inflight.time.score());
     }
     let time = if time > SLOWEST {
         SLOWEST
     } else {
         time + STEP - time % STEP
     };
-    time * (1 + u64::from(peer.conns))
+    u64::from(time) * (1 + u64::from(peer.conns))
 }
 
 /// The average, halved for each `fail_timeout` that the peer was not asked, so that slow peers get another chance.
 #[inline]
-fn decayed(peer: &mut Live, mode: LeastTimeMode, now: i64) -> u64 {
-    let average = u64::from(peer.times.of(mode).score());
+fn decayed(peer: &Live, now: i64) -> u32 {
     let idle = now - peer.checked;
-    if idle <= peer.fail_timeout {
-        return average;
+    let timeout = i64::from(peer.fail_timeout);
+    if peer.time == 0 || idle <= timeout {
+        return peer.time;
     }
     // DIFFERS: the shift is clamped. nginx shifts by 64 or more, that is not at all, once a peer was idle for
     // 64 * (fail_timeout + 1) seconds.
-    let shift = idle / (peer.fail_timeout + 1);
-    if shift > 63 { 0 } else { average >> shift }
+    u32::try_from(idle / (timeout + 1)).map_or(0, |shift| peer.time.checked_shr(shift).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use crate::{
+        conf::model::LeastTimeMode,
+        upstream::{Average, live::State, tests::server},
+    };
 
     use super::*;
-    use crate::{conf::model::UpstreamServer, upstream::Average};
 
-    fn peer(average: Option<u32>, conns: u32) -> Live {
-        let mut live = Live::new(&UpstreamServer {
-            name: "a".into(),
-            addrs: Vec::new(),
-            weight: 1,
-            max_fails: 1,
-            fail_timeout: Duration::from_secs(10),
-            max_conns: 0,
-            down: false,
-            backup: false,
-        });
-        live.checked = 1000;
-        live.conns = conns;
-        live.times.header = average.map_or_else(Average::default, Average::from_millis);
-        live
+    /// A peer asked last in second 1000.
+    fn peer(average: Option<u32>, conns: u32) -> State {
+        let server = server("10.0.0.1:80");
+        let mut state = State::new([&server].into_iter(), Some(LeastTimeMode::Header));
+        if let Some(average) = average {
+            state.record(0, LeastTimeMode::Header, average.into());
+        }
+        state.live[0].checked = 1000;
+        state.live[0].conns = conns;
+        state
+    }
+
+    fn estimate_of(state: &State) -> u64 {
+        estimate(&state.live[0], &state.memory[0], 1000)
     }
 
     #[test]
@@ -98,12 +95,8 @@ mod tests {
             (Some(5001), 0, 5000),
             (Some(u32::MAX), 1, 10000),
         ] {
-            let mut peer = peer(average, conns);
-            assert_eq!(
-                estimate(&mut peer, LeastTimeMode::Header, 1000),
-                expected,
-                "{average:?} {conns}"
-            );
+            let peer = peer(average, conns);
+            assert_eq!(estimate_of(&peer), expected, "{average:?} {conns}");
         }
     }
 
@@ -120,23 +113,19 @@ mod tests {
             (1000 + 11 * 66, 0),
             (i64::MAX / 8, 0),
         ] {
-            let mut peer = peer(Some(1000), 0);
-            assert_eq!(
-                decayed(&mut peer, LeastTimeMode::Header, now),
-                expected,
-                "{now}"
-            );
+            let peer = peer(Some(1000), 0);
+            assert_eq!(decayed(&peer.live[0], now), expected, "{now}");
         }
     }
 
     #[test]
     fn inflight_raises_but_never_lowers() {
         let mut peer = peer(Some(100), 0);
-        peer.inflight.time = Average::from_millis(700);
-        assert_eq!(estimate(&mut peer, LeastTimeMode::Header, 1000), 120);
-        peer.inflight.reqs = 1;
-        assert_eq!(estimate(&mut peer, LeastTimeMode::Header, 1000), 720);
-        peer.inflight.time = Average::from_millis(3);
-        assert_eq!(estimate(&mut peer, LeastTimeMode::Header, 1000), 120);
+        peer.memory[0].inflight.time = Average::from_millis(700);
+        assert_eq!(estimate_of(&peer), 120);
+        peer.live[0].inflight = 1;
+        assert_eq!(estimate_of(&peer), 720);
+        peer.memory[0].inflight.time = Average::from_millis(3);
+        assert_eq!(estimate_of(&peer), 120);
     }
 }

@@ -3,6 +3,7 @@
 use model::{LeastTimeMode, Method};
 
 use super::*;
+use crate::upstream::live::Times;
 
 const HEADER: Method = Method::LeastTime {
     mode: LeastTimeMode::Header,
@@ -59,7 +60,12 @@ fn steps_decide_what_is_equal() {
         for _ in 0..40 {
             let lease = first(&group, now);
             let index = lease.index();
-            group.live()[index].times.header = Average::from_millis(times[index]);
+            let header = Average::from_millis(times[index]);
+            let times = Times {
+                header,
+                ..Times::default()
+            };
+            group.state().set_times(index, times);
             end(lease, Outcome::Ok, now);
             hits[index] += 1;
             now += 1;
@@ -162,7 +168,7 @@ fn an_outlier_at_a_fast_peer_is_smoothed() {
     serve(&group, &mut now, &[0, 0]);
     serve(&group, &mut now, &[0, 0]);
     let index = serve(&group, &mut now, &[1000, 1000]);
-    assert_eq!(group.live()[index].times.header.millis(), Some(50));
+    assert_eq!(group.state().memory[index].times.header.millis(), Some(50));
 }
 
 /// DIFFERS: a connect that never happened is no sample.
@@ -172,13 +178,13 @@ fn no_connect_is_no_sample() {
     let inflight = false;
     let group = group(Method::LeastTime { mode, inflight }, 2);
     end(first(&group, 1000), Outcome::Ok, 1500);
-    assert_eq!(group.live()[0].times.connect, Average::default());
-    assert_eq!(group.live()[0].times.response.millis(), Some(500));
+    assert_eq!(group.state().memory[0].times.connect, Average::default());
+    assert_eq!(group.state().memory[0].times.response.millis(), Some(500));
     let mut lease = first(&group, 2000);
     lease.connected(2007);
-    assert_eq!(group.live()[1].times.connect.millis(), Some(7));
+    assert_eq!(group.state().memory[1].times.connect.millis(), Some(7));
     end(lease, Outcome::Failed, 2010);
-    assert_eq!(group.live()[1].times.response, Average::default());
+    assert_eq!(group.state().memory[1].times.response, Average::default());
 }
 
 /// DIFFERS: one clock, saturating; a thread whose clock is behind does no harm.
@@ -191,12 +197,13 @@ fn clocks_of_two_threads_may_differ() {
         lease.header(10_001);
         end(lease, Outcome::Ok, 10_001);
     }
-    for peer in group.live().iter() {
-        assert_eq!(
-            (peer.conns, peer.inflight.reqs, peer.inflight.ages),
-            (0, 0, 0)
+    let state = group.state();
+    for (peer, memory) in state.live.iter().zip(&state.memory) {
+        assert_eq!((peer.conns, peer.inflight, memory.inflight.ages), (0, 0, 0));
+        assert!(
+            memory.inflight.time.millis().unwrap_or(0) < 10,
+            "{memory:?}"
         );
-        assert!(peer.inflight.time.millis().unwrap_or(0) < 10, "{peer:?}");
     }
 }
 
@@ -216,7 +223,7 @@ fn what_is_sampled() {
             lease.header(1010);
         }
         end(lease, outcome, 1050);
-        let times = group.live()[0].times;
+        let times = group.state().memory[0].times;
         assert_eq!(
             times.response.millis(),
             samples.then_some(50),
@@ -234,7 +241,7 @@ fn next_does_not_count_as_failure() {
     assert!(tries.may_retry(1000));
     assert!(end(pick(&mut tries, 1000).unwrap(), Outcome::Failed, 1000));
     assert!(!tries.may_retry(1000));
-    let fails: Vec<u32> = group.live().iter().map(|peer| peer.fails).collect();
+    let fails: Vec<u32> = group.state().live.iter().map(|peer| peer.fails).collect();
     assert_eq!(fails, [0, 1]);
 }
 
@@ -272,7 +279,8 @@ fn a_stale_connection_gives_the_try_back() {
         }
         assert!(
             group
-                .live()
+                .state()
+                .live
                 .iter()
                 .all(|peer| peer.fails == 0 && peer.conns == 0)
         );
@@ -291,17 +299,11 @@ fn a_dropped_lease_leaves_no_trace() {
     drop(first(&group, 1010));
     drop(first(&group, 1020));
     drop(kept);
-    for peer in group.live().iter() {
-        assert_eq!(
-            (
-                peer.conns,
-                peer.fails,
-                peer.inflight.reqs,
-                peer.inflight.ages
-            ),
-            (0, 0, 0, 0)
-        );
-        assert_eq!(peer.times.header, Average::default());
+    let state = group.state();
+    for (peer, memory) in state.live.iter().zip(&state.memory) {
+        assert_eq!((peer.conns, peer.fails), (0, 0));
+        assert_eq!((peer.inflight, memory.inflight.ages), (0, 0));
+        assert_eq!(memory.times, Times::default());
     }
 }
 
@@ -349,16 +351,22 @@ fn a_reload_keeps_what_was_learnt() {
     new.servers.insert(0, server("10.0.0.3:80"));
     new.servers[2].weight = 5;
     let new = Group::new(&new, Some(&snapshot), now);
-    let (old, live) = (old.live(), new.live());
-    assert_eq!(live[0].times.header, Average::default());
-    for (old, new) in old.iter().zip(&live[1..]) {
-        assert_eq!((old.times, old.fails), (new.times, new.fails));
-        assert_eq!(old.accessed.max(-1), (new.accessed + 900).max(-1));
+    let (old, new) = (old.state(), new.state());
+    assert_eq!(new.memory[0].times, Times::default());
+    for index in 0..old.live.len() {
+        let (before, after) = (&old.memory[index], &new.memory[index + 1]);
+        assert_eq!(before.times, after.times);
+        assert_eq!(before.accessed.max(-1), (after.accessed + 900).max(-1));
+        let (before, after) = (&old.live[index], &new.live[index + 1]);
+        assert_eq!((before.fails, before.time), (after.fails, after.time));
+        assert_eq!(before.checked, after.checked + 900);
     }
-    assert_eq!(old[0].current_weight, live[1].current_weight);
-    assert_eq!((live[2].current_weight, live[2].effective_weight), (0, 5));
+    assert_eq!(old.live[0].current_weight, new.live[1].current_weight);
+    let other = &new.live[2];
+    assert_eq!((other.current_weight, other.effective_weight), (0, 5));
 }
 
+/// A snapshot is not thrown off by what it finds.
 #[test]
 fn a_snapshot_survives_any_text() {
     for text in [
