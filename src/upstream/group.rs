@@ -12,7 +12,7 @@ use crate::{common::addr::Addr, conf::model, vars::Template};
 use super::{
     Snapshot,
     balance::{self, Balancer},
-    live::State,
+    live::{Compared, State},
 };
 
 /// An upstream at run time.
@@ -63,12 +63,13 @@ impl Group {
         let primary = Side::build(conf, false, &mut peers);
         let backup = Side::build(conf, true, &mut peers);
         let backup = (!backup.range.is_empty()).then_some(backup);
-        let mode = match &conf.method {
-            model::Method::LeastTime { mode, .. } => Some(*mode),
-            _ => None,
+        let compared = match &conf.method {
+            model::Method::LeastTime { mode, .. } => Compared::Time(*mode),
+            model::Method::LeastConn => Compared::Conns,
+            _ => Compared::Nothing,
         };
         let servers = servers(conf, false).chain(servers(conf, true));
-        let mut state = State::new(servers.map(|(server, _)| server), mode);
+        let mut state = State::new(servers.map(|(server, _)| server), compared);
         // DIFFERS: averages, failures and weights outlive a reload.
         if let Some(previous) = previous {
             previous.restore(&conf.name, &peers, &mut state, now);

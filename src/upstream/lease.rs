@@ -101,7 +101,7 @@ impl Lease {
             }
             let mut disabled = false;
             if single {
-                state.live[lease.index].fails = 0;
+                state.forgive(lease.index);
             } else if outcome == Outcome::Failed {
                 disabled = state.fail(lease.index, seconds(now));
             } else {
@@ -165,8 +165,7 @@ impl Lease {
         self.settled = true;
         let inflight = std::mem::take(&mut self.inflight);
         let mut state = self.group.state();
-        let peer = &mut state.live[self.index];
-        peer.conns = peer.conns.saturating_sub(1);
+        state.end(self.index);
         if inflight {
             state.end_inflight(self.index, now, now.saturating_sub(self.start));
         }

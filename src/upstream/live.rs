@@ -1,7 +1,8 @@
 //! What is known of the peers at this moment: connections, failures, weights, times. Always behind the group's mutex.
 //!
 //! Mirrors the moving part of `ngx_http_upstream_rr_peer_t`. What a pick reads of a peer is one cache line, so that a walk
-//! over a thousand peers takes microseconds; the rest is beside it.
+//! over a thousand peers takes microseconds; the rest is beside it. And what a pick compares is computed when it changes, not
+//! when it is compared: [`State::refresh`] keeps that so, hence all changes are methods of [`State`].
 
 use crate::conf::model::{LeastTimeMode, UpstreamServer};
 
@@ -15,8 +16,18 @@ const NEVER: i64 = i64::MIN / 4;
 pub(super) struct State {
     pub(super) live: Box<[Live]>,
     pub(super) memory: Box<[Memory]>,
-    /// The average that picks compare.
-    mode: Option<LeastTimeMode>,
+    compared: Compared,
+}
+
+/// What picks compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// Nothing: the method goes by weights or hashes.
+    Nothing,
+    /// Connections.
+    Conns,
+    /// The average of a time, and connections.
+    Time(LeastTimeMode),
 }
 
 /// What a pick reads and writes of a peer.
@@ -26,8 +37,10 @@ pub(super) struct Live {
     pub(super) current_weight: i64,
     /// Second of the last failure or of the pick that may end a bench.
     pub(super) checked: i64,
-    /// Scratch of one pick: the load that the method compares.
+    /// What the method compares, if it is usable; a pick that looked at a peer which was not settled wrote it.
     pub(super) load: u64,
+    /// Up to this second it is usable and `load` is right.
+    pub(super) settled_until: i64,
     /// Tries under way.
     pub(super) conns: u32,
     /// As many tries may be under way: `max_conns`, nothing when it is down.
@@ -40,8 +53,6 @@ pub(super) struct Live {
     pub(super) effective_weight: u32,
     /// Seconds.
     pub(super) fail_timeout: u32,
-    /// The average of the method's mode in milliseconds, 0 without a sample.
-    pub(super) time: u32,
     /// Requests that have not reached the mode's event yet.
     pub(super) inflight: u32,
 }
@@ -66,8 +77,18 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The average that `mode` compares.
-    pub(super) fn of(&mut self, mode: LeastTimeMode) -> &mut Average {
+    /// The average that `mode` compares, in milliseconds.
+    pub(super) fn score(&self, mode: LeastTimeMode) -> u32 {
+        let average = match mode {
+            LeastTimeMode::Header => self.header,
+            LeastTimeMode::Connect => self.connect,
+            LeastTimeMode::FirstByte => self.first_byte,
+            LeastTimeMode::LastByte => self.response,
+        };
+        average.score()
+    }
+
+    fn of(&mut self, mode: LeastTimeMode) -> &mut Average {
         match mode {
             LeastTimeMode::Header => &mut self.header,
             LeastTimeMode::Connect => &mut self.connect,
@@ -124,45 +145,39 @@ impl State {
     /// The state of peers that nobody has asked yet.
     pub(super) fn new<'a>(
         servers: impl Iterator<Item = &'a UpstreamServer> + Clone,
-        mode: Option<LeastTimeMode>,
+        compared: Compared,
     ) -> Self {
-        Self {
+        let mut state = Self {
             live: servers.clone().map(Live::new).collect(),
             memory: servers.map(Memory::new).collect(),
-            mode,
+            compared,
+        };
+        for index in 0..state.live.len() {
+            state.refresh(index);
         }
+        state
     }
 
-    /// Adds a sample to one of a peer's averages.
-    pub(super) fn record(&mut self, index: usize, event: LeastTimeMode, sample: u64) {
-        let average = self.memory[index].times.of(event);
-        average.record(sample);
-        if self.mode == Some(event) {
-            self.live[index].time = average.score();
-        }
+    /// A try begins.
+    pub(super) fn begin(&mut self, index: usize) {
+        self.live[index].conns += 1;
+        self.refresh(index);
     }
 
-    /// Replaces a peer's averages.
-    pub(super) fn set_times(&mut self, index: usize, times: Times) {
-        let memory = &mut self.memory[index];
-        memory.times = times;
-        if let Some(mode) = self.mode {
-            self.live[index].time = memory.times.of(mode).score();
-        }
-    }
-
-    /// One more request counts as unfinished.
-    pub(super) fn begin_inflight(&mut self, index: usize, now: u64) {
+    /// A try ends.
+    pub(super) fn end(&mut self, index: usize) {
         let live = &mut self.live[index];
-        self.memory[index].inflight.begin(live.inflight, now);
-        live.inflight += 1;
+        live.conns = live.conns.saturating_sub(1);
+        self.refresh(index);
     }
 
-    /// One less; it was under way for `own` milliseconds.
-    pub(super) fn end_inflight(&mut self, index: usize, now: u64, own: u64) {
+    /// It was chosen among several in second `now`.
+    pub(super) fn check(&mut self, index: usize, now: i64) {
         let live = &mut self.live[index];
-        self.memory[index].inflight.end(live.inflight, now, own);
-        live.inflight = live.inflight.saturating_sub(1);
+        if now - live.checked > i64::from(live.fail_timeout) {
+            live.checked = now;
+            self.refresh(index);
+        }
     }
 
     /// A try failed; true when the peer is out of the game now.
@@ -171,19 +186,70 @@ impl State {
         live.fails = live.fails.saturating_add(1);
         live.checked = now;
         memory.accessed = now;
-        if memory.max_fails == 0 {
-            return false;
+        let disabled = live.fails >= live.bench_at;
+        if memory.max_fails > 0 {
+            let loss = live.weight / memory.max_fails;
+            live.effective_weight = live.effective_weight.saturating_sub(loss);
         }
-        let loss = live.weight / memory.max_fails;
-        live.effective_weight = live.effective_weight.saturating_sub(loss);
-        live.fails >= memory.max_fails
+        self.refresh(index);
+        disabled
     }
 
     /// A try did not fail: an earlier bench is over once the peer was checked since.
     pub(super) fn succeed(&mut self, index: usize) {
-        if self.memory[index].accessed < self.live[index].checked {
-            self.live[index].fails = 0;
+        if self.live[index].fails > 0 && self.memory[index].accessed < self.live[index].checked {
+            self.forgive(index);
         }
+    }
+
+    /// Its failures are forgotten.
+    pub(super) fn forgive(&mut self, index: usize) {
+        self.live[index].fails = 0;
+        self.refresh(index);
+    }
+
+    /// Adds a sample to one of a peer's averages.
+    pub(super) fn record(&mut self, index: usize, event: LeastTimeMode, sample: u64) {
+        self.memory[index].times.of(event).record(sample);
+        self.refresh(index);
+    }
+
+    /// One more request counts as unfinished.
+    pub(super) fn begin_inflight(&mut self, index: usize, now: u64) {
+        let live = &mut self.live[index];
+        self.memory[index].inflight.begin(live.inflight, now);
+        live.inflight += 1;
+        self.refresh(index);
+    }
+
+    /// One less; it was under way for `own` milliseconds.
+    pub(super) fn end_inflight(&mut self, index: usize, now: u64, own: u64) {
+        let live = &mut self.live[index];
+        self.memory[index].inflight.end(live.inflight, now, own);
+        live.inflight = live.inflight.saturating_sub(1);
+        self.refresh(index);
+    }
+
+    /// Computes what picks compare; after every change.
+    pub(super) fn refresh(&mut self, index: usize) {
+        let (live, memory) = (&mut self.live[index], &self.memory[index]);
+        let usable = live.has_room() && live.fails < live.bench_at;
+        let until = match self.compared {
+            Compared::Nothing => i64::MAX,
+            Compared::Conns => {
+                live.load = live.conns.into();
+                i64::MAX
+            }
+            Compared::Time(mode) => {
+                live.load = live.estimate(memory.times.score(mode));
+                if live.inflight > 0 {
+                    i64::MIN
+                } else {
+                    live.checked.saturating_add(live.fail_timeout.into())
+                }
+            }
+        };
+        live.settled_until = if usable { until } else { i64::MIN };
     }
 }
 
@@ -194,6 +260,7 @@ impl Live {
             current_weight: 0,
             checked: NEVER,
             load: 0,
+            settled_until: i64::MIN,
             conns: 0,
             room: if server.down {
                 0
@@ -205,7 +272,6 @@ impl Live {
             weight: server.weight,
             effective_weight: server.weight,
             fail_timeout: server.fail_timeout.as_secs().try_into().unwrap_or(u32::MAX),
-            time: 0,
             inflight: 0,
         }
     }
@@ -213,7 +279,7 @@ impl Live {
     /// Whether a pick may choose it in second `now`.
     #[inline]
     pub(super) fn is_usable(&self, now: i64) -> bool {
-        self.has_room() && !self.is_benched(now)
+        self.settled_until >= now || self.has_room() && !self.is_benched(now)
     }
 
     /// Whether it is not down and not at `max_conns`.
@@ -237,13 +303,21 @@ impl Live {
         bid
     }
 
-    /// It was chosen among several in second `now`.
-    pub(super) fn check(&mut self, now: i64) {
-        if now - self.checked > i64::from(self.fail_timeout) {
-            self.checked = now;
-        }
+    /// Estimated milliseconds until it is done with what it has and one more, if one takes `time`.
+    pub(super) fn estimate(&self, time: u32) -> u64 {
+        let time = if time > SLOWEST {
+            SLOWEST
+        } else {
+            time + STEP - time % STEP
+        };
+        u64::from(time) * (1 + u64::from(self.conns))
     }
 }
+
+/// Peers slower than this are equally bad, in milliseconds: then connections decide.
+const SLOWEST: u32 = 5000;
+/// Times within one such step are equal, in milliseconds.
+const STEP: u32 = 20;
 
 impl Memory {
     fn new(server: &UpstreamServer) -> Self {

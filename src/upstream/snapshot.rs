@@ -95,7 +95,7 @@ impl Saved {
     }
 
     fn restore(&self, state: &mut State, index: usize, now: i64) {
-        state.set_times(index, self.times);
+        state.memory[index].times = self.times;
         if let Some(age) = self.accessed {
             state.memory[index].accessed = now.saturating_sub(age);
         }
@@ -109,6 +109,7 @@ impl Saved {
             live.effective_weight = self.effective_weight.min(live.weight);
             live.current_weight = self.current_weight;
         }
+        state.refresh(index);
     }
 
     fn write(&self, name: &str, text: &mut String) {

@@ -107,7 +107,7 @@ impl Tries {
                 name: group.log_name().clone(),
             });
         };
-        state.live[index].conns += 1;
+        state.begin(index);
         let inflight = !group.single && matches!(group.least_time(), Some((_, true)));
         if inflight {
             state.begin_inflight(index, cx.now);
@@ -179,9 +179,10 @@ fn pick(
             now,
         };
         if let Some(index) = side.balancer.pick(&mut set, cx) {
-            set.peers[index].check(now);
             walk.tried.insert(index);
-            return Some(side.range.start + index);
+            let index = side.range.start + index;
+            state.check(index, now);
+            return Some(index);
         }
         if *on_backup || group.backup.is_none() {
             return None;

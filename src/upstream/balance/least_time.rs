@@ -2,83 +2,91 @@
 //!
 //! Mirrors `ngx_http_upstream_get_least_time_peer` and `ngx_http_upstream_least_time_eta`.
 
+use crate::conf::model::LeastTimeMode;
+
 use super::{
     Balancer, Live, Memory, PickCx, Set,
-    least::{self, Equals},
+    least::{self, Equals, NO_CANDIDATE},
 };
 
-/// `least_time`; which average counts is known to [`State`](crate::upstream::live::State).
+/// `least_time`
 #[derive(Debug)]
-pub(super) struct LeastTime;
-
-/// Peers slower than this are equally bad, in milliseconds: then connections decide.
-const SLOWEST: u32 = 5000;
-/// Times within one such step are equal, in milliseconds.
-const STEP: u32 = 20;
+pub(super) struct LeastTime {
+    /// Which average counts.
+    pub(super) mode: LeastTimeMode,
+}
 
 impl Balancer for LeastTime {
     fn pick(&self, set: &mut Set<'_>, cx: &mut PickCx<'_>) -> Option<usize> {
         let (seconds, now) = (set.now, cx.now);
         least::pick(set, Equals::First, |peer, memory| {
-            if peer.inflight > 0 {
-                memory.inflight.observe(peer.inflight, now);
+            if peer.is_usable(seconds) {
+                self.estimate(peer, memory, seconds, now)
+            } else {
+                NO_CANDIDATE
             }
-            estimate(peer, memory, seconds)
         })
     }
 }
 
-/// Estimated milliseconds until `peer` is done with what it has and one more.
-#[inline]
-fn estimate(peer: &Live, memory: &Memory, now: i64) -> u64 {
-    let mut time = decayed(peer, now);
-    if peer.inflight > 0 {
-        time = time.max(memory.inflight.time.score());
+impl LeastTime {
+    /// Estimated milliseconds until `peer` is done with what it has and one more, in second `seconds`, millisecond `now`.
+    /// Apart, to keep the walk tight: few peers need it.
+    #[inline(never)]
+    fn estimate(&self, peer: &Live, memory: &mut Memory, seconds: i64, now: u64) -> u64 {
+        let mut time = decayed(memory.times.score(self.mode), peer, seconds);
+        if peer.inflight > 0 {
+            memory.inflight.observe(peer.inflight, now);
+            time = time.max(memory.inflight.time.score());
+        }
+        peer.estimate(time)
     }
-    let time = if time > SLOWEST {
-        SLOWEST
-    } else {
-        time + STEP - time % STEP
-    };
-    u64::from(time) * (1 + u64::from(peer.conns))
 }
 
 /// The average, halved for each `fail_timeout` that the peer was not asked, so that slow peers get another chance.
-#[inline]
-fn decayed(peer: &Live, now: i64) -> u32 {
+fn decayed(average: u32, peer: &Live, now: i64) -> u32 {
     let idle = now - peer.checked;
     let timeout = i64::from(peer.fail_timeout);
-    if peer.time == 0 || idle <= timeout {
-        return peer.time;
+    if average == 0 || idle <= timeout {
+        return average;
     }
     // DIFFERS: the shift is clamped. nginx shifts by 64 or more, that is not at all, once a peer was idle for
     // 64 * (fail_timeout + 1) seconds.
-    u32::try_from(idle / (timeout + 1)).map_or(0, |shift| peer.time.checked_shr(shift).unwrap_or(0))
+    u32::try_from(idle / (timeout + 1)).map_or(0, |shift| average.checked_shr(shift).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        conf::model::LeastTimeMode,
-        upstream::{Average, live::State, tests::server},
+    use crate::upstream::{
+        Average,
+        live::{Compared, State},
+        tests::server,
     };
 
     use super::*;
 
+    const HEADER: LeastTime = LeastTime {
+        mode: LeastTimeMode::Header,
+    };
+
     /// A peer asked last in second 1000.
     fn peer(average: Option<u32>, conns: u32) -> State {
         let server = server("10.0.0.1:80");
-        let mut state = State::new([&server].into_iter(), Some(LeastTimeMode::Header));
+        let mut state = State::new([&server].into_iter(), Compared::Time(HEADER.mode));
         if let Some(average) = average {
-            state.record(0, LeastTimeMode::Header, average.into());
+            state.record(0, HEADER.mode, average.into());
         }
         state.live[0].checked = 1000;
         state.live[0].conns = conns;
+        state.refresh(0);
         state
     }
 
-    fn estimate_of(state: &State) -> u64 {
-        estimate(&state.live[0], &state.memory[0], 1000)
+    fn estimate_of(state: &mut State) -> u64 {
+        let live = &state.live[0];
+        let load = HEADER.estimate(live, &mut state.memory[0], 1000, 1_000_000);
+        assert!(live.inflight > 0 || live.settled_until >= 1000 && live.load == load);
+        load
     }
 
     #[test]
@@ -95,8 +103,8 @@ mod tests {
             (Some(5001), 0, 5000),
             (Some(u32::MAX), 1, 10000),
         ] {
-            let peer = peer(average, conns);
-            assert_eq!(estimate_of(&peer), expected, "{average:?} {conns}");
+            let mut peer = peer(average, conns);
+            assert_eq!(estimate_of(&mut peer), expected, "{average:?} {conns}");
         }
     }
 
@@ -113,19 +121,23 @@ mod tests {
             (1000 + 11 * 66, 0),
             (i64::MAX / 8, 0),
         ] {
-            let peer = peer(Some(1000), 0);
-            assert_eq!(decayed(&peer.live[0], now), expected, "{now}");
+            assert_eq!(
+                decayed(1000, &peer(None, 0).live[0], now),
+                expected,
+                "{now}"
+            );
         }
     }
 
     #[test]
     fn inflight_raises_but_never_lowers() {
         let mut peer = peer(Some(100), 0);
-        peer.memory[0].inflight.time = Average::from_millis(700);
-        assert_eq!(estimate_of(&peer), 120);
-        peer.live[0].inflight = 1;
-        assert_eq!(estimate_of(&peer), 720);
-        peer.memory[0].inflight.time = Average::from_millis(3);
-        assert_eq!(estimate_of(&peer), 120);
+        peer.begin_inflight(0, 1_000_000 - 700);
+        assert_eq!(estimate_of(&mut peer), 720);
+        peer.memory[0].inflight.time = Average::default();
+        peer.memory[0].inflight.changed = 1_000_000 - 3;
+        assert_eq!(estimate_of(&mut peer), 120);
+        peer.end_inflight(0, 1_000_000, 3);
+        assert_eq!(estimate_of(&mut peer), 120);
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn balancer(
     match method {
         model::Method::RoundRobin => Box::new(round_robin::RoundRobin),
         model::Method::LeastConn => Box::new(least_conn::LeastConn),
-        model::Method::LeastTime { .. } => Box::new(least_time::LeastTime),
+        model::Method::LeastTime { mode, .. } => Box::new(least_time::LeastTime { mode: *mode }),
         model::Method::Hash {
             consistent: false, ..
         } => Box::new(hash::Hash),

@@ -65,7 +65,8 @@ fn steps_decide_what_is_equal() {
                 header,
                 ..Times::default()
             };
-            group.state().set_times(index, times);
+            group.state().memory[index].times = times;
+            group.state().refresh(index);
             end(lease, Outcome::Ok, now);
             hits[index] += 1;
             now += 1;
@@ -358,7 +359,7 @@ fn a_reload_keeps_what_was_learnt() {
         assert_eq!(before.times, after.times);
         assert_eq!(before.accessed.max(-1), (after.accessed + 900).max(-1));
         let (before, after) = (&old.live[index], &new.live[index + 1]);
-        assert_eq!((before.fails, before.time), (after.fails, after.time));
+        assert_eq!((before.fails, before.load), (after.fails, after.load));
         assert_eq!(before.checked, after.checked + 900);
     }
     assert_eq!(old.live[0].current_weight, new.live[1].current_weight);
