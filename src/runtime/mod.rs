@@ -61,7 +61,7 @@ impl Generation {
                 let handle = std::thread::Builder::new()
                     .name(format!("worker {number}"))
                     .spawn(move || {
-                        thread::run(setup, inbox, &started);
+                        thread::run(setup, inbox, started);
                         drop(ended);
                     })?;
                 Ok(Thread { commands, handle })

@@ -88,9 +88,8 @@ impl Drop for Entered {
 pub(super) fn run(
     setup: Setup,
     commands: mpsc::UnboundedReceiver<Command>,
-    started: &std::sync::mpsc::Sender<()>,
+    started: std::sync::mpsc::Sender<()>,
 ) {
-    let started = started.clone();
     let logs = setup.logs.clone();
     let emerg = |what: &str, error: std::io::Error| {
         logs.main().emit(
