@@ -123,7 +123,7 @@ pub(super) const ROWS: &[Row] = &[
         "http",
         MAIN,
         BLOCK | NONE,
-        super::http_core::http,
+        super::http_blocks::http,
         "Holds the HTTP servers.",
     ),
     Row::accepted(
