@@ -232,3 +232,22 @@ fn coverage_counts_every_row() {
         .sum();
     assert_eq!(total, table::rows().count(), "{last}");
 }
+
+#[test]
+fn the_readme_has_the_current_coverage() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let (begin, end) = ("<!-- directives -->\n", "<!-- /directives -->");
+    let Some((before, rest)) = text.split_once(begin) else {
+        return;
+    };
+    let (found, after) = rest
+        .split_once(end)
+        .expect("the end of the table is marked");
+    let table = table::coverage();
+    if std::env::var_os("HEADWATER_BLESS").is_some() {
+        fs::write(&file, [before, begin, &table, end, after].concat()).unwrap();
+        return;
+    }
+    assert_eq!(found, table, "HEADWATER_BLESS=1 cargo test coverage");
+}

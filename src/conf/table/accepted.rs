@@ -4,7 +4,7 @@ use super::{
     FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Read, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
 };
 use crate::conf::{
-    address::{UrlOptions, parse_url},
+    address::UrlOptions,
     error::Problem,
     parser::Statement,
     read::{self, Reader, first},
@@ -423,7 +423,8 @@ fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
                 default_port: 53,
                 ..UrlOptions::default()
             };
-            parse_url(&text, options)
+            reader
+                .url(&text, options)
                 .map_err(|error| Problem::message(format!("{error} in resolver \"{text}\"")))?;
             servers += 1;
         }
