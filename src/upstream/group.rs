@@ -12,7 +12,7 @@ use crate::{common::addr::Addr, conf::model, vars::Template};
 use super::{
     Snapshot,
     balance::{self, Balancer},
-    live::Live,
+    live::{Compared, State},
 };
 
 /// An upstream at run time.
@@ -23,7 +23,7 @@ pub struct Group {
     /// Primary peers first, then backup ones.
     peers: Box<[Peer]>,
     // DIFFERS: every thread shares one state, with or without `zone`; nginx's workers each learn alone without it.
-    live: Mutex<Box<[Live]>>,
+    state: Mutex<State>,
     pub(super) primary: Side,
     pub(super) backup: Option<Side>,
     /// One peer and no backup: it is never benched.
@@ -59,20 +59,27 @@ impl Group {
     /// Makes the group that `conf` describes. Peers that `previous` knows by the name of the group and by address go
     /// on with its averages, failures and weights.
     pub fn new(conf: &model::Upstream, previous: Option<&Snapshot>, now: u64) -> Self {
-        let (mut peers, mut live) = (Vec::new(), Vec::new());
-        let primary = Side::build(conf, false, &mut peers, &mut live);
-        let backup = Side::build(conf, true, &mut peers, &mut live);
+        let mut peers = Vec::new();
+        let primary = Side::build(conf, false, &mut peers);
+        let backup = Side::build(conf, true, &mut peers);
         let backup = (!backup.range.is_empty()).then_some(backup);
+        let compared = match &conf.method {
+            model::Method::LeastTime { mode, .. } => Compared::Time(*mode),
+            model::Method::LeastConn => Compared::Conns,
+            _ => Compared::Nothing,
+        };
+        let servers = servers(conf, false).chain(servers(conf, true));
+        let mut state = State::new(servers.map(|(server, _)| server), compared);
         // DIFFERS: averages, failures and weights outlive a reload.
         if let Some(previous) = previous {
-            previous.restore(&conf.name, &peers, &mut live, now);
+            previous.restore(&conf.name, &peers, &mut state, now);
         }
         Self {
             name: conf.name.clone(),
             log_name: log_name(conf),
             single: primary.range.len() == 1 && backup.is_none(),
             peers: peers.into(),
-            live: Mutex::new(live.into()),
+            state: Mutex::new(state),
             primary,
             backup,
             method: conf.method.clone(),
@@ -115,7 +122,7 @@ impl Group {
 
     /// Tries under way at peer number `index`.
     pub fn conns(&self, index: usize) -> u32 {
-        self.live()[index].conns
+        self.state().live[index].conns
     }
 
     pub(super) fn least_time(&self) -> Option<(model::LeastTimeMode, bool)> {
@@ -134,41 +141,39 @@ impl Group {
     }
 
     /// The state of the peers. Nobody may wait or allocate much while holding it.
-    pub(super) fn live(&self) -> MutexGuard<'_, Box<[Live]>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Side {
-    fn build(
-        conf: &model::Upstream,
-        backup: bool,
-        peers: &mut Vec<Peer>,
-        live: &mut Vec<Live>,
-    ) -> Self {
+    fn build(conf: &model::Upstream, backup: bool, peers: &mut Vec<Peer>) -> Self {
         let start = peers.len();
-        for server in conf.servers.iter().filter(|s| s.backup == backup) {
-            for addr in &server.addrs {
-                peers.push(Peer {
-                    addr: addr.clone(),
-                    text: addr.to_string().into(),
-                    server: server.name.clone(),
-                    backup,
-                });
-                live.push(Live::new(server));
-            }
-        }
-        let added = &live[start..];
-        let weights: Vec<u32> = added.iter().map(|peer| peer.weight).collect();
-        let servers: Vec<Arc<str>> = peers[start..].iter().map(|p| p.server.clone()).collect();
-        let tries = added.iter().filter(|peer| !peer.down).count();
+        peers.extend(servers(conf, backup).map(|(server, addr)| Peer {
+            addr: addr.clone(),
+            text: addr.to_string().into(),
+            server: server.name.clone(),
+            backup,
+        }));
+        let weights: Vec<u32> = servers(conf, backup).map(|(s, _)| s.weight).collect();
+        let names: Vec<Arc<str>> = peers[start..].iter().map(|p| p.server.clone()).collect();
+        let tries = servers(conf, backup).filter(|(s, _)| !s.down).count();
         Self {
             range: start..peers.len(),
             total_weight: weights.iter().map(|w| u64::from(*w)).sum(),
             tries: u32::try_from(tries).unwrap_or(u32::MAX),
-            balancer: balance::balancer(&conf.method, &servers, &weights),
+            balancer: balance::balancer(&conf.method, &names, &weights),
         }
     }
+}
+
+/// Primary or backup servers, each once for every address.
+fn servers(
+    conf: &model::Upstream,
+    backup: bool,
+) -> impl Iterator<Item = (&model::UpstreamServer, &Addr)> + Clone {
+    let servers = conf.servers.iter().filter(move |s| s.backup == backup);
+    servers.flat_map(|server| server.addrs.iter().map(move |addr| (server, addr)))
 }
 
 /// nginx names an implicit upstream by its host alone.

@@ -1,12 +1,12 @@
 //! A try at a peer: what it takes from the peer's state, it gives back, whichever way it ends.
 //!
-//! Mirrors `ngx_http_upstream_free_round_robin_peer`, and the notify and free functions of least_time.
+//! Mirrors `ngx_http_upstream_free_round_robin_peer`, and the notify and free functions of `least_time`.
 
 use std::sync::Arc;
 
 use crate::conf::model::LeastTimeMode;
 
-use super::{Group, Peer, live::Live, tries::seconds};
+use super::{Group, Peer, live::State, tries::seconds};
 
 /// One try. Dropped without [`finish`](Self::finish), it gives its connection back and leaves no other trace.
 #[derive(Debug)]
@@ -95,18 +95,17 @@ impl Lease {
     /// Ends the try, at the last byte from the peer: not later, when the client has taken it all.
     pub fn finish(mut self, outcome: Outcome, now: u64) -> Released {
         let single = self.group.single;
-        self.settle(now, |lease, peer| {
-            let response = now.saturating_sub(lease.start);
+        self.settle(now, |lease, state| {
             if outcome == Outcome::Ok || outcome == Outcome::Aborted && lease.header.is_some() {
-                lease.sample(peer, response);
+                lease.sample(state, now.saturating_sub(lease.start));
             }
             let mut disabled = false;
             if single {
-                peer.fails = 0;
+                state.forgive(lease.index);
             } else if outcome == Outcome::Failed {
-                disabled = peer.fail(seconds(now));
+                disabled = state.fail(lease.index, seconds(now));
             } else {
-                peer.succeed();
+                state.succeed(lease.index);
             }
             Released { disabled }
         })
@@ -136,20 +135,19 @@ impl Lease {
         }
         // DIFFERS: sampled when it happens, also without `inflight`. nginx waits for the end of the response, so that
         // on long streams a peer with slow headers keeps getting requests.
-        let mut live = self.group.live();
-        let peer = &mut live[self.index];
-        peer.times.of(event).record(own);
+        let mut state = self.group.state();
+        state.record(self.index, event, own);
         if std::mem::take(&mut self.inflight) {
-            peer.inflight.end(now, own);
+            state.end_inflight(self.index, now, own);
         }
     }
 
     /// Records the times that are sampled at the end.
-    fn sample(&self, peer: &mut Live, response: u64) {
+    fn sample(&self, state: &mut State, response: u64) {
         let Some((mode, _)) = self.group.least_time() else {
             return;
         };
-        peer.times.response.record(response);
+        state.record(self.index, LeastTimeMode::LastByte, response);
         for (event, time) in [
             // DIFFERS: a connect that never happened is no sample; nginx averages -1.
             (LeastTimeMode::Connect, self.connect),
@@ -157,22 +155,21 @@ impl Lease {
             (LeastTimeMode::FirstByte, self.first_byte),
         ] {
             if let Some(time) = time.filter(|_| event != mode) {
-                peer.times.of(event).record(time);
+                state.record(self.index, event, time);
             }
         }
     }
 
     /// Gives back what the try took, then lets `end` judge.
-    fn settle<T>(&mut self, now: u64, end: impl FnOnce(&Self, &mut Live) -> T) -> T {
+    fn settle<T>(&mut self, now: u64, end: impl FnOnce(&Self, &mut State) -> T) -> T {
         self.settled = true;
         let inflight = std::mem::take(&mut self.inflight);
-        let mut live = self.group.live();
-        let peer = &mut live[self.index];
-        peer.conns = peer.conns.saturating_sub(1);
+        let mut state = self.group.state();
+        state.end(self.index);
         if inflight {
-            peer.inflight.end(now, now.saturating_sub(self.start));
+            state.end_inflight(self.index, now, now.saturating_sub(self.start));
         }
-        end(self, peer)
+        end(self, &mut state)
     }
 }
 
@@ -182,7 +179,7 @@ impl Drop for Lease {
             return;
         }
         // There is no clock here: the last time that the peer's unfinished requests were looked at will do.
-        let changed = self.group.live()[self.index].inflight.changed;
+        let changed = self.group.state().memory[self.index].inflight.changed;
         self.settle(changed.max(self.start), |_, _| ());
     }
 }

@@ -3,9 +3,13 @@
 //! A line a peer; seconds are ages, because two processes need not share a clock. A line that cannot be read is left
 //! out: then the peer starts afresh, as it does under nginx.
 
-use std::{collections::HashMap, fmt::Write};
+use std::collections::HashMap;
 
-use super::{Average, Group, Peer, live::Live, tries::seconds};
+use super::{
+    Average, Group, Peer,
+    live::{State, Times},
+    tries::seconds,
+};
 
 /// State of the peers of many groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,22 +22,22 @@ struct Saved {
     addr: String,
     backup: bool,
     weight: u32,
-    effective_weight: i64,
+    effective_weight: u32,
     current_weight: i64,
     fails: u32,
     /// Seconds since then; None for never.
     accessed: Option<i64>,
     checked: Option<i64>,
-    times: [Average; 4],
+    times: Times,
 }
 
 impl Snapshot {
     /// The state of `groups` now. An upstream's name should not occur twice.
     pub fn take<'a>(groups: impl IntoIterator<Item = &'a Group>, now: u64) -> Self {
         let groups = groups.into_iter().map(|group| {
-            let live = group.live();
-            let saved = group.peers().iter().zip(live.iter());
-            let saved = saved.map(|(peer, live)| Saved::new(peer, live, seconds(now)));
+            let state = group.state();
+            let saved = group.peers().iter().enumerate();
+            let saved = saved.map(|(index, peer)| Saved::new(peer, &state, index, seconds(now)));
             (group.name().to_string(), saved.collect())
         });
         Self {
@@ -62,20 +66,21 @@ impl Snapshot {
     }
 
     /// Gives the peers of group `name` their state back. An address that is listed twice is matched in order.
-    pub(super) fn restore(&self, name: &str, peers: &[Peer], live: &mut [Live], now: u64) {
+    pub(super) fn restore(&self, name: &str, peers: &[Peer], state: &mut State, now: u64) {
         let mut saved: Vec<&Saved> = self.groups.get(name).into_iter().flatten().collect();
-        for (peer, live) in peers.iter().zip(live) {
+        for (index, peer) in peers.iter().enumerate() {
             let same = |s: &&Saved| s.addr == *peer.text && s.backup == peer.backup;
-            if let Some(index) = saved.iter().position(same) {
-                saved.remove(index).restore(live, seconds(now));
+            if let Some(position) = saved.iter().position(same) {
+                saved.remove(position).restore(state, index, seconds(now));
             }
         }
     }
 }
 
 impl Saved {
-    fn new(peer: &Peer, live: &Live, now: i64) -> Self {
+    fn new(peer: &Peer, state: &State, index: usize, now: i64) -> Self {
         let age = |then: i64| (then >= 0).then(|| now.saturating_sub(then));
+        let (live, memory) = (&state.live[index], &state.memory[index]);
         Self {
             addr: peer.text.to_string(),
             backup: peer.backup,
@@ -83,36 +88,28 @@ impl Saved {
             effective_weight: live.effective_weight,
             current_weight: live.current_weight,
             fails: live.fails,
-            accessed: age(live.accessed),
+            accessed: age(memory.accessed),
             checked: age(live.checked),
-            times: [
-                live.times.connect,
-                live.times.header,
-                live.times.first_byte,
-                live.times.response,
-            ],
+            times: memory.times,
         }
     }
 
-    fn restore(&self, live: &mut Live, now: i64) {
-        live.fails = self.fails;
+    fn restore(&self, state: &mut State, index: usize, now: i64) {
+        state.memory[index].times = self.times;
         if let Some(age) = self.accessed {
-            live.accessed = now.saturating_sub(age);
+            state.memory[index].accessed = now.saturating_sub(age);
         }
+        let live = &mut state.live[index];
+        live.fails = self.fails;
         if let Some(age) = self.checked {
             live.checked = now.saturating_sub(age);
         }
         // Under another weight the old balance means nothing.
         if self.weight == live.weight {
-            live.effective_weight = self.effective_weight.clamp(0, live.weight.into());
+            live.effective_weight = self.effective_weight.min(live.weight);
             live.current_weight = self.current_weight;
         }
-        [
-            live.times.connect,
-            live.times.header,
-            live.times.first_byte,
-            live.times.response,
-        ] = self.times;
+        state.refresh(index);
     }
 
     fn write(&self, name: &str, text: &mut String) {
@@ -120,22 +117,29 @@ impl Saved {
             escape(field, text);
             text.push('\t');
         }
-        let backup = u8::from(self.backup);
-        let (weight, effective, current) =
-            (self.weight, self.effective_weight, self.current_weight);
-        // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            "{backup} {weight} {effective} {current} {}",
-            self.fails
-        );
-        let times = self.times.iter().map(|t| t.millis().map(i64::from));
-        for number in [self.accessed, self.checked].into_iter().chain(times) {
-            let _ = match number {
-                Some(number) => write!(text, " {number}"),
-                None => write!(text, " -"),
-            };
-        }
+        let numbers = [
+            i64::from(self.backup),
+            self.weight.into(),
+            self.effective_weight.into(),
+            self.current_weight,
+            self.fails.into(),
+        ];
+        let times = self.times;
+        let times = [
+            times.connect,
+            times.header,
+            times.first_byte,
+            times.response,
+        ]
+        .map(|time| time.millis().map(i64::from));
+        let numbers = numbers
+            .into_iter()
+            .map(Some)
+            .chain([self.accessed, self.checked])
+            .chain(times)
+            .map(|number| number.map_or("-".to_owned(), |number| number.to_string()))
+            .collect::<Vec<_>>();
+        text.push_str(&numbers.join(" "));
         text.push('\n');
     }
 
@@ -153,17 +157,17 @@ impl Saved {
             addr,
             backup: number()?? != 0,
             weight: number()??.try_into().ok()?,
-            effective_weight: number()??,
+            effective_weight: number()??.try_into().ok()?,
             current_weight: number()??,
             fails: number()??.try_into().ok()?,
             accessed: number()?,
             checked: number()?,
-            times: [
-                average(number()?)?,
-                average(number()?)?,
-                average(number()?)?,
-                average(number()?)?,
-            ],
+            times: Times {
+                connect: average(number()?)?,
+                header: average(number()?)?,
+                first_byte: average(number()?)?,
+                response: average(number()?)?,
+            },
         };
         Some((name, saved))
     }

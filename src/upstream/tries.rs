@@ -12,7 +12,7 @@ use super::{
     Group, Lease,
     balance::{Set, Walk},
     lease::Released,
-    live::Live,
+    live::State,
 };
 
 /// What a pick may look at.
@@ -95,26 +95,24 @@ impl Tries {
             walk,
             ..
         } = self;
-        let mut live = group.live();
+        let mut state = group.state();
         let picked = if group.single {
             // Never benched, and tried as often as givebacks allow.
-            let peer = &live[0];
-            (!peer.down && !peer.is_full()).then_some(0)
+            state.live[0].has_room().then_some(0)
         } else {
-            pick(group, &mut live, on_backup, walk, cx)
+            pick(group, &mut state, on_backup, walk, cx)
         };
         let Some(index) = picked else {
             return Err(NoPeer {
                 name: group.log_name().clone(),
             });
         };
-        let peer = &mut live[index];
-        peer.conns += 1;
+        state.begin(index);
         let inflight = !group.single && matches!(group.least_time(), Some((_, true)));
         if inflight {
-            peer.inflight.begin(cx.now);
+            state.begin_inflight(index, cx.now);
         }
-        drop(live);
+        drop(state);
         self.left = if group.single {
             0
         } else {
@@ -162,7 +160,7 @@ impl Tries {
 
 fn pick(
     group: &Group,
-    live: &mut [Live],
+    state: &mut State,
     on_backup: &mut bool,
     walk: &mut Walk,
     cx: &mut PickCx<'_>,
@@ -173,17 +171,18 @@ fn pick(
             Some(backup) if *on_backup => backup,
             _ => &group.primary,
         };
-        let peers = &mut live[side.range.clone()];
         let mut set = Set {
-            peers,
+            peers: &mut state.live[side.range.clone()],
+            memory: &mut state.memory[side.range.clone()],
             total_weight: side.total_weight,
             walk,
             now,
         };
         if let Some(index) = side.balancer.pick(&mut set, cx) {
-            set.peers[index].check(now);
             walk.tried.insert(index);
-            return Some(side.range.start + index);
+            let index = side.range.start + index;
+            state.check(index, now);
+            return Some(index);
         }
         if *on_backup || group.backup.is_none() {
             return None;

@@ -1,6 +1,6 @@
 //! What `least_conn` and `least_time` share: the least load per weight, and smooth round robin among equals.
 
-use super::{Live, Set};
+use super::{Live, Memory, Set};
 
 /// What an equal peer is compared with once round robin among equals has moved on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,64 +13,84 @@ pub(super) enum Equals {
 }
 
 /// A load that no candidate has.
-const NO_CANDIDATE: u64 = u64::MAX;
+pub(super) const NO_CANDIDATE: u64 = u64::MAX;
 
-/// The candidate with the least `load / weight`, compared crosswise without division.
+/// The candidate with the least `load / weight`, compared crosswise without division. `unsettled` computes the load of a
+/// peer of which it depends on the time, [`NO_CANDIDATE`] when it is not usable.
+#[inline]
 pub(super) fn pick(
     set: &mut Set<'_>,
     equals: Equals,
-    mut load: impl FnMut(&mut Live) -> u64,
+    unsettled: impl FnMut(&Live, &mut Memory) -> u64,
 ) -> Option<usize> {
-    let mut best: Option<(usize, u64, u64)> = None;
+    // The first pick of a request, that is nearly every one, has nothing to look up in the tried-set.
+    if set.walk.tried.is_empty() {
+        return pick_among(set, equals, |_| true, unsettled);
+    }
+    let tried = std::mem::take(&mut set.walk.tried);
+    let picked = pick_among(set, equals, |index| !tried.contains(index), unsettled);
+    set.walk.tried = tried;
+    picked
+}
+
+#[inline]
+fn pick_among(
+    set: &mut Set<'_>,
+    equals: Equals,
+    is_new: impl Fn(usize) -> bool,
+    mut unsettled: impl FnMut(&Live, &mut Memory) -> u64,
+) -> Option<usize> {
+    let mut best = usize::MAX;
     let mut many = false;
-    for (index, peer) in set.peers.iter_mut().enumerate() {
-        if set.walk.tried.contains(index) || !peer.is_usable(set.now) {
-            peer.load = NO_CANDIDATE;
+    // Nothing that is compared with these can lose or be equal.
+    let (mut least, mut best_weight) = (1u64, 0);
+    for (index, (peer, memory)) in set.peers.iter_mut().zip(&mut *set.memory).enumerate() {
+        if !is_new(index) {
             continue;
         }
-        peer.load = load(peer);
-        let weight = u64::from(peer.weight);
-        match best {
-            Some((_, least, best_weight)) => {
-                let (ours, theirs) = (
-                    peer.load.wrapping_mul(best_weight),
-                    least.wrapping_mul(weight),
-                );
-                if ours < theirs {
-                    best = Some((index, peer.load, weight));
-                    many = false;
-                } else if ours == theirs {
-                    many = true;
-                }
+        if peer.settled_until < set.now {
+            peer.load = unsettled(peer, memory);
+            if peer.load == NO_CANDIDATE {
+                continue;
             }
-            None => best = Some((index, peer.load, weight)),
+        }
+        let weight = u64::from(peer.weight);
+        let ours = peer.load.wrapping_mul(best_weight);
+        let theirs = least.wrapping_mul(weight);
+        if ours < theirs {
+            best = index;
+            (least, best_weight) = (peer.load, weight);
+            many = false;
+        } else {
+            many |= ours == theirs;
         }
     }
-    let (first, ..) = best?;
-    Some(if many {
-        round_robin(&mut set.peers[first..], equals) + first
-    } else {
-        first
-    })
+    if best == usize::MAX {
+        return None;
+    }
+    if many {
+        best += round_robin(&mut set.peers[best..], equals, |index| is_new(best + index));
+    }
+    Some(best)
 }
 
 /// Smooth round robin among the peers that are equal to the first.
-fn round_robin(peers: &mut [Live], equals: Equals) -> usize {
+#[inline]
+fn round_robin(peers: &mut [Live], equals: Equals, is_new: impl Fn(usize) -> bool) -> usize {
     let mut best = 0;
     let mut best_weight = u64::from(peers[0].weight);
-    let mut best_current = peers[0].current_weight;
+    let mut best_current = i64::MIN;
     let mut least = peers[0].load;
     let mut total = 0;
     for (index, peer) in peers.iter_mut().enumerate() {
-        if peer.load == NO_CANDIDATE
-            || peer.load.wrapping_mul(best_weight) != least.wrapping_mul(peer.weight.into())
+        if peer.load.wrapping_mul(best_weight) != least.wrapping_mul(peer.weight.into())
+            || peer.load == NO_CANDIDATE
+            || !is_new(index)
         {
             continue;
         }
         total += peer.bid();
-        if index == 0 {
-            best_current = peer.current_weight;
-        } else if peer.current_weight > best_current {
+        if peer.current_weight > best_current {
             best = index;
             best_current = peer.current_weight;
             best_weight = peer.weight.into();

@@ -4,7 +4,7 @@
 
 use super::{
     Balancer, PickCx, Set,
-    least::{self, Equals},
+    least::{self, Equals, NO_CANDIDATE},
 };
 
 /// `least_conn`
@@ -13,6 +13,13 @@ pub(super) struct LeastConn;
 
 impl Balancer for LeastConn {
     fn pick(&self, set: &mut Set<'_>, _cx: &mut PickCx<'_>) -> Option<usize> {
-        least::pick(set, Equals::Leader, |peer| peer.conns.into())
+        let now = set.now;
+        least::pick(set, Equals::Leader, |peer, _| {
+            if peer.is_usable(now) {
+                peer.conns.into()
+            } else {
+                NO_CANDIDATE
+            }
+        })
     }
 }

@@ -5,8 +5,8 @@
 use crate::conf::model::LeastTimeMode;
 
 use super::{
-    Balancer, Live, PickCx, Set,
-    least::{self, Equals},
+    Balancer, Live, Memory, PickCx, Set,
+    least::{self, Equals, NO_CANDIDATE},
 };
 
 /// `least_time`
@@ -16,72 +16,77 @@ pub(super) struct LeastTime {
     pub(super) mode: LeastTimeMode,
 }
 
-/// Peers slower than this are equally bad, in milliseconds: then connections decide.
-const SLOWEST: u64 = 5000;
-/// Times within one such step are equal, in milliseconds.
-const STEP: u64 = 20;
-
 impl Balancer for LeastTime {
     fn pick(&self, set: &mut Set<'_>, cx: &mut PickCx<'_>) -> Option<usize> {
         let (seconds, now) = (set.now, cx.now);
-        least::pick(set, Equals::First, |peer| {
-            peer.inflight.observe(now);
-            estimate(peer, self.mode, seconds)
+        least::pick(set, Equals::First, |peer, memory| {
+            if peer.is_usable(seconds) {
+                self.estimate(peer, memory, seconds, now)
+            } else {
+                NO_CANDIDATE
+            }
         })
     }
 }
 
-/// Estimated milliseconds until `peer` is done with what it has and one more.
-#[inline]
-fn estimate(peer: &mut Live, mode: LeastTimeMode, now: i64) -> u64 {
-    let mut time = decayed(peer, mode, now);
-    if peer.inflight.reqs > 0 {
-        time = time.max(peer.inflight.time.score().into());
+impl LeastTime {
+    /// Estimated milliseconds until `peer` is done with what it has and one more, in second `seconds`, millisecond `now`.
+    /// Apart, to keep the walk tight: few peers need it.
+    #[inline(never)]
+    fn estimate(&self, peer: &Live, memory: &mut Memory, seconds: i64, now: u64) -> u64 {
+        let mut time = decayed(memory.times.score(self.mode), peer, seconds);
+        if peer.inflight > 0 {
+            memory.inflight.observe(peer.inflight, now);
+            time = time.max(memory.inflight.time.score());
+        }
+        peer.estimate(time)
     }
-    let time = if time > SLOWEST {
-        SLOWEST
-    } else {
-        time + STEP - time % STEP
-    };
-    time * (1 + u64::from(peer.conns))
 }
 
 /// The average, halved for each `fail_timeout` that the peer was not asked, so that slow peers get another chance.
-#[inline]
-fn decayed(peer: &mut Live, mode: LeastTimeMode, now: i64) -> u64 {
-    let average = u64::from(peer.times.of(mode).score());
+fn decayed(average: u32, peer: &Live, now: i64) -> u32 {
     let idle = now - peer.checked;
-    if idle <= peer.fail_timeout {
+    let timeout = i64::from(peer.fail_timeout);
+    if average == 0 || idle <= timeout {
         return average;
     }
     // DIFFERS: the shift is clamped. nginx shifts by 64 or more, that is not at all, once a peer was idle for
     // 64 * (fail_timeout + 1) seconds.
-    let shift = idle / (peer.fail_timeout + 1);
-    if shift > 63 { 0 } else { average >> shift }
+    u32::try_from(idle / (timeout + 1)).map_or(0, |shift| average.checked_shr(shift).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use crate::upstream::{
+        Average,
+        live::{Compared, State},
+        tests::server,
+    };
 
     use super::*;
-    use crate::{conf::model::UpstreamServer, upstream::Average};
 
-    fn peer(average: Option<u32>, conns: u32) -> Live {
-        let mut live = Live::new(&UpstreamServer {
-            name: "a".into(),
-            addrs: Vec::new(),
-            weight: 1,
-            max_fails: 1,
-            fail_timeout: Duration::from_secs(10),
-            max_conns: 0,
-            down: false,
-            backup: false,
-        });
-        live.checked = 1000;
-        live.conns = conns;
-        live.times.header = average.map_or_else(Average::default, Average::from_millis);
-        live
+    const HEADER: LeastTime = LeastTime {
+        mode: LeastTimeMode::Header,
+    };
+
+    /// A peer asked last in second 1000.
+    fn peer(average: Option<u32>, conns: u32) -> State {
+        let server = server("10.0.0.1:80");
+        let mut state = State::new([&server].into_iter(), Compared::Time(HEADER.mode));
+        if let Some(average) = average {
+            state.record(0, HEADER.mode, average.into());
+        }
+        state.live[0].checked = 1000;
+        state.live[0].conns = conns;
+        state.refresh(0);
+        state
+    }
+
+    fn estimate_of(state: &mut State) -> u64 {
+        let live = &state.live[0];
+        let load = HEADER.estimate(live, &mut state.memory[0], 1000, 1_000_000);
+        assert!(live.inflight > 0 || live.settled_until >= 1000 && live.load == load);
+        load
     }
 
     #[test]
@@ -99,11 +104,7 @@ mod tests {
             (Some(u32::MAX), 1, 10000),
         ] {
             let mut peer = peer(average, conns);
-            assert_eq!(
-                estimate(&mut peer, LeastTimeMode::Header, 1000),
-                expected,
-                "{average:?} {conns}"
-            );
+            assert_eq!(estimate_of(&mut peer), expected, "{average:?} {conns}");
         }
     }
 
@@ -120,9 +121,8 @@ mod tests {
             (1000 + 11 * 66, 0),
             (i64::MAX / 8, 0),
         ] {
-            let mut peer = peer(Some(1000), 0);
             assert_eq!(
-                decayed(&mut peer, LeastTimeMode::Header, now),
+                decayed(1000, &peer(None, 0).live[0], now),
                 expected,
                 "{now}"
             );
@@ -132,11 +132,12 @@ mod tests {
     #[test]
     fn inflight_raises_but_never_lowers() {
         let mut peer = peer(Some(100), 0);
-        peer.inflight.time = Average::from_millis(700);
-        assert_eq!(estimate(&mut peer, LeastTimeMode::Header, 1000), 120);
-        peer.inflight.reqs = 1;
-        assert_eq!(estimate(&mut peer, LeastTimeMode::Header, 1000), 720);
-        peer.inflight.time = Average::from_millis(3);
-        assert_eq!(estimate(&mut peer, LeastTimeMode::Header, 1000), 120);
+        peer.begin_inflight(0, 1_000_000 - 700);
+        assert_eq!(estimate_of(&mut peer), 720);
+        peer.memory[0].inflight.time = Average::default();
+        peer.memory[0].inflight.changed = 1_000_000 - 3;
+        assert_eq!(estimate_of(&mut peer), 120);
+        peer.end_inflight(0, 1_000_000, 3);
+        assert_eq!(estimate_of(&mut peer), 120);
     }
 }

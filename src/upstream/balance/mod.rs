@@ -18,7 +18,10 @@ use smallvec::SmallVec;
 
 use crate::conf::model;
 
-use super::{live::Live, tries::PickCx};
+use super::{
+    live::{Live, Memory},
+    tries::PickCx,
+};
 
 /// A way to choose among peers.
 pub(super) trait Balancer: fmt::Debug + Send + Sync {
@@ -30,6 +33,8 @@ pub(super) trait Balancer: fmt::Debug + Send + Sync {
 pub(super) struct Set<'a> {
     /// State of the peers, in the configuration's order.
     pub(super) peers: &'a mut [Live],
+    /// The rest of what is known of them.
+    pub(super) memory: &'a mut [Memory],
     /// Sum of their weights.
     pub(super) total_weight: u64,
     /// This request's progress.
@@ -90,6 +95,11 @@ impl Walk {
 pub(super) struct Tried(SmallVec<[u64; 2]>);
 
 impl Tried {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     #[inline]
     pub(super) fn contains(&self, index: usize) -> bool {
         self.0

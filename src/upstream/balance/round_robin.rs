@@ -10,8 +10,36 @@ pub(super) struct RoundRobin;
 
 impl Balancer for RoundRobin {
     fn pick(&self, set: &mut Set<'_>, _cx: &mut PickCx<'_>) -> Option<usize> {
-        pick_among(set, 0..set.peers.len())
+        // The first pick of a request, that is nearly every one, has nothing to look up in the tried-set.
+        if set.walk.tried.is_empty() {
+            pick_all(set, |_| true)
+        } else {
+            let tried = std::mem::take(&mut set.walk.tried);
+            let picked = pick_all(set, |index| !tried.contains(index));
+            set.walk.tried = tried;
+            picked
+        }
     }
+}
+
+#[inline]
+fn pick_all(set: &mut Set<'_>, is_new: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    let mut best_weight = i64::MIN;
+    let mut total = 0;
+    for (index, peer) in set.peers.iter_mut().enumerate() {
+        if !is_new(index) || !peer.is_usable(set.now) {
+            continue;
+        }
+        total += peer.bid();
+        if peer.current_weight > best_weight {
+            best = Some(index);
+            best_weight = peer.current_weight;
+        }
+    }
+    let index = best?;
+    set.peers[index].current_weight -= total;
+    Some(index)
 }
 
 /// Round robin among the candidates of `indices`.
