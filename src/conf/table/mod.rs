@@ -7,7 +7,9 @@ mod accepted;
 mod events;
 mod gzip;
 mod headers;
+mod http_blocks;
 mod http_core;
+mod http_paths;
 mod http_small;
 mod listen;
 mod log;
@@ -122,10 +124,12 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 18] = [
+pub(crate) const AREAS: [Area; 20] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
+    ("Blocks", http_blocks::ROWS),
     ("HTTP core", http_core::ROWS),
+    ("Paths and error pages", http_paths::ROWS),
     ("Listening and names", listen::ROWS),
     ("Access, real IP, index, files", http_small::ROWS),
     ("Rewrite", rewrite::ROWS),
