@@ -78,7 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Picks, and checks what every pick must keep to.
 fn pick(tries: &mut Tries, tried: &mut Vec<usize>, now: u64, random: u64) -> Option<Lease> {
     let group = tries.group().clone();
-    let before = group.state().live.clone();
+    let before = group.state().memory.clone();
     let mut random = random;
     let lease = tries.next(&mut PickCx {
         now,
@@ -142,9 +142,9 @@ proptest! {
                 }
                 (Step::Stale, Some((mut tries, mut tried, lease))) => {
                     let index = lease.index();
-                    let fails = group.state().live[index].fails;
+                    let fails = group.state().memory[index].fails;
                     let _ = tries.give_back(lease, 1, now);
-                    if group.state().live[index].fails == fails {
+                    if group.state().memory[index].fails == fails {
                         tried.retain(|tried| *tried != index);
                     }
                     let lease = pick(&mut tries, &mut tried, now, random);
@@ -155,17 +155,16 @@ proptest! {
                 }
                 (Step::Forget | Step::Header | Step::Retry | Step::Stale | Step::End(_), _) => {}
             }
-            let live = group.state().live.clone();
+            let live = group.state().memory.clone();
             for (index, peer) in live.iter().enumerate() {
                 let leases = open.iter().filter(|(_, _, lease)| lease.index() == index).count();
                 prop_assert_eq!(peer.conns as usize, leases);
-                prop_assert!(peer.inflight as usize <= leases);
-                prop_assert!(peer.effective_weight <= peer.weight);
+                prop_assert!(peer.inflight.reqs as usize <= leases);
             }
         }
         drop(open);
-        for peer in group.state().live.iter() {
-            prop_assert_eq!((peer.conns, peer.inflight), (0, 0));
+        for peer in group.state().memory.iter() {
+            prop_assert_eq!((peer.conns, peer.inflight.reqs, peer.inflight.ages), (0, 0, 0));
         }
     }
 
