@@ -1,5 +1,6 @@
 //! headwater: a drop-in upstream proxy that reads nginx.conf.
 
+pub mod cli;
 pub mod common;
 pub mod conf;
 pub mod http;

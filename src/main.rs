@@ -4,5 +4,6 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    headwater::cli::run(args.collect())
 }

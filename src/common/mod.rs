@@ -1,4 +1,7 @@
 //! What every layer may use: addresses, clocks and their formats, hashes. Nothing here knows of HTTP or of configuration.
 
 pub mod addr;
+pub mod clock;
+pub mod date;
+pub mod errno;
 pub mod hash;

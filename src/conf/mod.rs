@@ -1,3 +1,41 @@
 //! The configuration language: from text to a validated, immutable [`model`].
+//!
+//! [`load`] is the way in. Messages are nginx's: what [`ConfError`] displays stands after `nginx: [emerg] ` there.
 
 pub mod model;
+
+mod address;
+mod error;
+mod lexer;
+mod parser;
+mod read;
+mod table;
+mod value;
+
+use std::path::PathBuf;
+
+pub use error::ConfError;
+pub use table::{coverage, man_page};
+pub(crate) use value::seconds;
+
+/// What [`load`] needs to know besides the files.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The configuration file (`-c`), absolute; `include` is relative to its directory.
+    pub file: PathBuf,
+    /// The prefix (`-p`), absolute; other relative paths start there.
+    pub prefix: PathBuf,
+    /// Directives of the command line (`-g`), read before the file.
+    pub globals: Vec<String>,
+    /// Error log of the command line (`-e`), as given: it replaces the default `logs/error.log`.
+    pub error_log: Option<String>,
+}
+
+/// Reads the configuration that `options` point at.
+pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
+    let tree = parser::parse(&options.file, &options.globals);
+    read::Reader::read(options, tree)
+}
+
+#[cfg(test)]
+mod tests;

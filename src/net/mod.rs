@@ -1,1 +1,10 @@
-//! net
+//! Sockets: listeners, connections to peers, and one type for a connection of any kind.
+
+mod bind;
+pub mod connect;
+mod io;
+pub mod listen;
+mod sockopt;
+
+pub use connect::{ConnectError, ConnectOptions, connect};
+pub use io::{Io, TcpInfo};

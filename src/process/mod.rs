@@ -1,1 +1,132 @@
-//! process
+//! The process: master and worker, signals, the pid file, privileges.
+//!
+//! The master reads configurations, opens everything as whoever started it, and forks one worker process a
+//! generation; it has a single thread and serves nobody. Mirrors `os/unix/ngx_process_cycle.c`.
+
+mod control;
+mod cycle;
+mod master;
+mod pid;
+mod signals;
+mod sys;
+mod worker;
+
+use std::{process::ExitCode, sync::Arc};
+
+use nix::{sys::signal::Signal, unistd::Pid};
+
+use crate::{
+    common::errno::Errno,
+    conf::{
+        LoadOptions,
+        model::{Config, Level},
+    },
+    log::{self, Logs},
+    net::listen::Listeners,
+};
+use cycle::{Before, Cycle};
+
+/// How the program was started.
+#[derive(Clone, Debug)]
+pub struct Startup {
+    /// Where the configuration is, for reloads.
+    pub options: LoadOptions,
+    /// The log until a configuration says where to.
+    pub logs: Logs,
+    /// The command line.
+    pub args: Vec<String>,
+}
+
+/// Logs that the program cannot go on.
+pub fn emerg(logs: &Logs, message: &str) {
+    logs.main()
+        .emit(Level::Emerg, None, format_args!("{message}"));
+}
+
+/// Logs the warnings of a configuration.
+pub fn warn(logs: &Logs, warnings: &[String]) {
+    for warning in warnings {
+        logs.main()
+            .emit(Level::Warn, None, format_args!("{warning}"));
+    }
+}
+
+/// Opens and closes everything that `config` names (`-t`); None: something failed, which is logged.
+pub fn test(config: Config, logs: &Logs) -> Option<Arc<Config>> {
+    Cycle::open(config, &Before::Test, logs.main()).map(|cycle| cycle.config)
+}
+
+/// Sends a running master the signal that a word of `-s` stands for; false when it failed, which is logged.
+pub fn send_signal(word: &str, config: &Config, logs: &Logs) -> bool {
+    let log = logs.main();
+    log.emit(Level::Notice, None, format_args!("signal process started"));
+    let signal = match word {
+        "stop" => Signal::SIGTERM,
+        "quit" => Signal::SIGQUIT,
+        "reopen" => Signal::SIGUSR1,
+        _ => Signal::SIGHUP,
+    };
+    let number = match pid::read(&config.main.pid) {
+        Ok(number) => number,
+        Err(message) => {
+            log.emit(Level::Error, None, format_args!("{message}"));
+            return false;
+        }
+    };
+    match nix::sys::signal::kill(Pid::from_raw(number), signal) {
+        Ok(()) => true,
+        Err(errno) => {
+            let signal = signal as i32;
+            let error = errno.into();
+            log.emit(
+                Level::Alert,
+                None,
+                format_args!("kill({number}, {signal}) failed ({})", Errno(&error)),
+            );
+            false
+        }
+    }
+}
+
+/// Serves until a signal ends it. None: it could not start, and why is logged.
+pub fn run(config: Config, startup: Startup) -> Option<ExitCode> {
+    let inherited = Listeners::default();
+    let cycle = Cycle::open(config, &Before::Start(&inherited), startup.logs.main())?;
+    let main = &cycle.config.main;
+    let version = env!("CARGO_PKG_VERSION");
+    cycle.log(Level::Notice, format_args!("headwater/{version}"));
+    if main.daemon {
+        match sys::fork() {
+            Ok(sys::Fork::Parent(_)) => return Some(ExitCode::SUCCESS),
+            Ok(sys::Fork::Child) => {}
+            Err(error) => return failed(&cycle, "fork()", &error),
+        }
+        if let Err((what, error)) = sys::detach() {
+            return failed(&cycle, what, &error);
+        }
+    }
+    if let Err(message) = pid::write(&main.pid) {
+        emerg(&cycle.logs, &message);
+        return None;
+    }
+    if let Err(error) = cycle.logs.redirect_stderr() {
+        cycle.log(
+            Level::Alert,
+            format_args!("dup2(STDERR) failed ({})", Errno(&error)),
+        );
+    }
+    log::set_console(false);
+    if main.master_process {
+        master::run(cycle, startup)
+    } else {
+        worker::run_alone(cycle, startup)
+    }
+}
+
+fn failed(cycle: &Cycle, what: &str, error: &std::io::Error) -> Option<ExitCode> {
+    cycle.log(
+        Level::Emerg,
+        format_args!("{what} failed ({})", Errno(error)),
+    );
+    None
+}

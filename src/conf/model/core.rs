@@ -12,7 +12,7 @@ layered! {
     /// Core module, location level.
     pub struct Core / CoreDraft {
         /// `root` or `alias`, made absolute where it begins with text.
-        root: Root = Root { path: Template::literal(b"html"), alias: false },
+        root: Root = Root { path: Template::literal(b"html"), alias: false, alias_len: Some(0) },
         /// `client_max_body_size`, bytes; 0 = no limit.
         client_max_body_size: u64 = 1 << 20,
         /// `client_body_buffer_size`, bytes.
@@ -24,11 +24,11 @@ layered! {
         /// `client_body_temp_path`
         client_body_temp_path: TempPath = TempPath::new("client_body_temp"),
         /// `client_body_timeout`
-        client_body_timeout: Duration = Duration::from_secs(60),
+        client_body_timeout: Duration = Duration::from_mins(1),
         /// `satisfy any`
         satisfy_any: bool = false,
         /// `send_timeout`
-        send_timeout: Duration = Duration::from_secs(60),
+        send_timeout: Duration = Duration::from_mins(1),
         /// `send_lowat`, bytes.
         send_lowat: usize = 0,
         /// `sendfile`
@@ -46,7 +46,7 @@ layered! {
         /// `keepalive_requests`
         keepalive_requests: u64 = 1000,
         /// `keepalive_time`
-        keepalive_time: Duration = Duration::from_secs(3600),
+        keepalive_time: Duration = Duration::from_hours(1),
         /// `keepalive_timeout`: zero turns keep-alive off.
         keepalive_timeout: Duration = Duration::from_secs(75),
         /// Second argument of `keepalive_timeout`: the `Keep-Alive: timeout=` header.
@@ -54,7 +54,7 @@ layered! {
         /// `keepalive_min_timeout`
         keepalive_min_timeout: Duration = Duration::ZERO,
         /// `keepalive_disable`
-        keepalive_disable: KeepaliveDisable = KeepaliveDisable { msie6: true, safari: false },
+        keepalive_disable: KeepaliveDisable = KeepaliveDisable { none: false, msie6: true, safari: false },
         /// `lingering_close`
         lingering_close: LingeringClose = LingeringClose::On,
         /// `lingering_time`
@@ -121,6 +121,9 @@ pub struct Root {
     pub path: Template,
     /// Whether the path replaces the location's name.
     pub alias: bool,
+    /// How much of the URI an `alias` replaces: the length of the name of the location that it stands in;
+    /// None is all of it (a pattern location). 0 for a `root`.
+    pub alias_len: Option<usize>,
 }
 
 /// `client_body_in_file_only`
@@ -156,6 +159,8 @@ impl TempPath {
 /// `keepalive_disable`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepaliveDisable {
+    /// `none`: nobody, if it stands alone.
+    pub none: bool,
     /// Old MSIE after a POST.
     pub msie6: bool,
     /// Safari on macOS.
@@ -322,6 +327,8 @@ impl TypeSet {
 /// `gzip_proxied`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GzipProxied {
+    /// `off`
+    pub off: bool,
     /// `any`
     pub any: bool,
     /// `expired`

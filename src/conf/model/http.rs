@@ -50,7 +50,7 @@ layered! {
         /// `request_pool_size`, bytes; no meaning here.
         request_pool_size: usize = 4096,
         /// `client_header_timeout`
-        client_header_timeout: Duration = Duration::from_secs(60),
+        client_header_timeout: Duration = Duration::from_mins(1),
         /// `client_header_buffer_size`, bytes.
         client_header_buffer_size: usize = 1024,
         /// `large_client_header_buffers`: number and size.

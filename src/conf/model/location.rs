@@ -106,6 +106,44 @@ pub struct PrefixLocation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Methods(pub u32);
 
+impl Methods {
+    /// `GET`
+    pub const GET: Self = Self(1 << 1);
+    /// `HEAD`
+    pub const HEAD: Self = Self(1 << 2);
+
+    /// The methods that `limit_except` knows; a method's bit is its place here plus one, as in nginx.
+    const NAMES: [&str; 14] = [
+        "GET",
+        "HEAD",
+        "POST",
+        "PUT",
+        "DELETE",
+        "MKCOL",
+        "COPY",
+        "MOVE",
+        "OPTIONS",
+        "PROPFIND",
+        "PROPPATCH",
+        "LOCK",
+        "UNLOCK",
+        "PATCH",
+    ];
+
+    /// The set of one method, whatever the case of its letters; None when it is not among those that can be limited.
+    pub fn named(name: &str) -> Option<Self> {
+        let index = Self::NAMES
+            .iter()
+            .position(|known| known.eq_ignore_ascii_case(name))?;
+        Some(Self(1 << (index + 1)))
+    }
+
+    /// Whether all of `other` is in it.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
 /// `allow` or `deny`
 #[derive(Clone, Debug)]
 pub struct AccessRule {

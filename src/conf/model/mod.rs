@@ -46,6 +46,7 @@ mod main;
 mod proxy;
 mod rewrite;
 mod upstream;
+mod walk;
 
 pub use core::*;
 pub use http::*;

@@ -31,11 +31,11 @@ layered! {
         /// `proxy_socket_rcvbuf`, bytes.
         socket_rcvbuf: Option<usize> = None,
         /// `proxy_connect_timeout`
-        connect_timeout: Duration = Duration::from_secs(60),
+        connect_timeout: Duration = Duration::from_mins(1),
         /// `proxy_send_timeout`
-        send_timeout: Duration = Duration::from_secs(60),
+        send_timeout: Duration = Duration::from_mins(1),
         /// `proxy_read_timeout`
-        read_timeout: Duration = Duration::from_secs(60),
+        read_timeout: Duration = Duration::from_mins(1),
         /// `proxy_send_lowat`, bytes; no meaning on Linux.
         send_lowat: usize = 0,
         /// `proxy_intercept_errors`
@@ -108,6 +108,8 @@ pub struct ProxyPass {
     pub host_header: Arc<str>,
     /// `$proxy_port`
     pub port: Arc<str>,
+    /// Name of the location, which `proxy_redirect default` puts in; empty for patterns and named locations.
+    pub location: Arc<[u8]>,
     /// Length of the location's name, which the URI part replaces; 0 for patterns and named locations.
     pub location_len: usize,
 }

@@ -1,0 +1,527 @@
+//! The proxy module.
+//!
+//! Mirrors `ngx_http_proxy_module.c`. What concerns TLS to upstreams is in [`super::ssl`].
+
+use std::sync::Arc;
+
+use super::{
+    FLAG, HSL, LIMIT_EXCEPT, LOCATION, LOCATION_IF, ONE_MORE, Row, TAKE1, TAKE2, TAKE12, TAKE1234,
+    http_core::temp_path, proxy_rewrite as rewrite, unsupported,
+};
+use crate::conf::{
+    address::{UrlOptions, parse_addr_port, parse_url},
+    error::Problem,
+    model::{
+        Bind, Handler, IgnoreHeaders, LocationKind, NextUpstream, PassTarget, ProxyPass,
+        ProxyVersion,
+    },
+    parser::Statement,
+    read::{
+        self, AddUpstream, Reader, Role, bits, bufs, bytes, first, flag, msec, num, shared,
+        text_size, unset,
+    },
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new(
+        "proxy_pass",
+        LOCATION | LOCATION_IF | LIMIT_EXCEPT,
+        TAKE1,
+        proxy_pass,
+        "Proxies requests to this address or group.",
+    ),
+    Row::new(
+        "proxy_redirect",
+        HSL,
+        TAKE12,
+        rewrite::redirect,
+        "Changes Location and Refresh of responses.",
+    ),
+    Row::new(
+        "proxy_cookie_domain",
+        HSL,
+        TAKE12,
+        rewrite::cookie_domain,
+        "Changes the domain of cookies.",
+    ),
+    Row::new(
+        "proxy_cookie_path",
+        HSL,
+        TAKE12,
+        rewrite::cookie_path,
+        "Changes the path of cookies.",
+    ),
+    Row::new(
+        "proxy_cookie_flags",
+        HSL,
+        TAKE1234,
+        rewrite::cookie_flags,
+        "Sets flags of cookies.",
+    ),
+    Row::new(
+        "proxy_set_header",
+        HSL,
+        TAKE2,
+        proxy_set_header,
+        "Sets a header field of proxied requests; empty leaves it out.",
+    ),
+    Row::new(
+        "proxy_pass_header",
+        HSL,
+        TAKE1,
+        |r, s| {
+            let name = first(s).to_ascii_lowercase().into();
+            r.loc.proxy.pass_header.get_or_insert_default().push(name);
+            Ok(())
+        },
+        "Passes a header field that is hidden otherwise.",
+    ),
+    Row::new(
+        "proxy_hide_header",
+        HSL,
+        TAKE1,
+        |r, s| {
+            let name = first(s).to_ascii_lowercase().into();
+            r.loc.proxy.hide_header.get_or_insert_default().push(name);
+            Ok(())
+        },
+        "Hides a header field of responses.",
+    ),
+    Row::new(
+        "proxy_ignore_headers",
+        HSL,
+        ONE_MORE,
+        proxy_ignore_headers,
+        "Ignores what these header fields of responses ask for.",
+    ),
+    Row::new(
+        "proxy_next_upstream",
+        HSL,
+        ONE_MORE,
+        proxy_next_upstream,
+        "Says in which cases a request is tried on the next server.",
+    ),
+    Row::new(
+        "proxy_next_upstream_tries",
+        HSL,
+        TAKE1,
+        |r, s| num(&mut r.loc.proxy.next_upstream_tries, s),
+        "Limits the tries of a request; 0 is no limit.",
+    ),
+    Row::new(
+        "proxy_next_upstream_timeout",
+        HSL,
+        TAKE1,
+        |r, s| msec(&mut r.loc.proxy.next_upstream_timeout, s),
+        "Bounds the time in which tries begin.",
+    ),
+    Row::new(
+        "proxy_bind",
+        HSL,
+        TAKE12,
+        proxy_bind,
+        "Sets the local address of connections to servers.",
+    ),
+    Row::new(
+        "proxy_http_version",
+        HSL,
+        TAKE1,
+        proxy_http_version,
+        "Sets the version of HTTP that servers are spoken to in.",
+    ),
+    Row::new(
+        "proxy_method",
+        HSL,
+        TAKE1,
+        |r, s| option_text(r, s, |r| &mut r.loc.proxy.method),
+        "Replaces the method of proxied requests.",
+    ),
+    Row::new(
+        "proxy_set_body",
+        HSL,
+        TAKE1,
+        |r, s| option_text(r, s, |r| &mut r.loc.proxy.set_body),
+        "Replaces the body of proxied requests.",
+    ),
+    Row::new(
+        "proxy_pass_request_headers",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.pass_request_headers, s),
+        "Passes the client's header fields.",
+    ),
+    Row::new(
+        "proxy_pass_request_body",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.pass_request_body, s),
+        "Passes the client's body.",
+    ),
+    Row::new(
+        "proxy_pass_trailers",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.pass_trailers, s),
+        "Passes trailers of responses.",
+    ),
+    Row::new(
+        "proxy_buffering",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.buffering, s),
+        "Takes responses as fast as servers send them.",
+    ),
+    Row::new(
+        "proxy_request_buffering",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.request_buffering, s),
+        "Reads a request's body before a server is asked.",
+    ),
+    Row::new(
+        "proxy_buffer_size",
+        HSL,
+        TAKE1,
+        |r, s| bytes(&mut r.loc.proxy.buffer_size, s),
+        "Sets the buffer for a response's header.",
+    ),
+    Row::new(
+        "proxy_buffers",
+        HSL,
+        TAKE2,
+        |r, s| bufs(&mut r.loc.proxy.buffers, s),
+        "Sets the buffers of a response.",
+    ),
+    Row::new(
+        "proxy_busy_buffers_size",
+        HSL,
+        TAKE1,
+        |r, s| option_bytes(&mut r.loc.proxy.busy_buffers_size, s),
+        "Limits how much of a response is on its way to the client.",
+    ),
+    Row::new(
+        "proxy_max_temp_file_size",
+        HSL,
+        TAKE1,
+        |r, s| bytes(&mut r.loc.proxy.max_temp_file_size, s),
+        "Limits what of a response waits in a file; 0 turns files off.",
+    ),
+    Row::new(
+        "proxy_temp_file_write_size",
+        HSL,
+        TAKE1,
+        |r, s| option_bytes(&mut r.loc.proxy.temp_file_write_size, s),
+        "Sets how much is written to such a file at once.",
+    ),
+    Row::new(
+        "proxy_temp_path",
+        HSL,
+        TAKE1234,
+        |r, s| temp_path(r, s, |r| &mut r.loc.proxy.temp_path),
+        "Sets the directory of these files.",
+    ),
+    Row::new(
+        "proxy_limit_rate",
+        HSL,
+        TAKE1,
+        |r, s| text_size(r, s, |r| &mut r.loc.proxy.limit_rate),
+        "Limits the bytes a second that are read from a server.",
+    ),
+    Row::new(
+        "proxy_connect_timeout",
+        HSL,
+        TAKE1,
+        |r, s| msec(&mut r.loc.proxy.connect_timeout, s),
+        "Bounds the time to connect to a server.",
+    ),
+    Row::new(
+        "proxy_send_timeout",
+        HSL,
+        TAKE1,
+        |r, s| msec(&mut r.loc.proxy.send_timeout, s),
+        "Bounds the time between two writes to a server.",
+    ),
+    Row::new(
+        "proxy_read_timeout",
+        HSL,
+        TAKE1,
+        |r, s| msec(&mut r.loc.proxy.read_timeout, s),
+        "Bounds the time between two reads from a server.",
+    ),
+    Row::new(
+        "proxy_send_lowat",
+        HSL,
+        TAKE1,
+        proxy_send_lowat,
+        "Sets the smallest write to a server where the system can.",
+    ),
+    Row::new(
+        "proxy_socket_keepalive",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.socket_keepalive, s),
+        "Lets the system probe idle connections to servers.",
+    ),
+    Row::new(
+        "proxy_socket_sndbuf",
+        HSL,
+        TAKE1,
+        |r, s| option_bytes(&mut r.loc.proxy.socket_sndbuf, s),
+        "Sets the system's send buffer of connections to servers.",
+    ),
+    Row::new(
+        "proxy_socket_rcvbuf",
+        HSL,
+        TAKE1,
+        |r, s| option_bytes(&mut r.loc.proxy.socket_rcvbuf, s),
+        "Sets the system's receive buffer of connections to servers.",
+    ),
+    Row::new(
+        "proxy_ignore_client_abort",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.ignore_client_abort, s),
+        "Finishes requests of clients that have gone.",
+    ),
+    Row::new(
+        "proxy_intercept_errors",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.intercept_errors, s),
+        "Lets error_page answer instead of responses of 300 and more.",
+    ),
+    Row::new(
+        "proxy_force_ranges",
+        HSL,
+        FLAG,
+        |r, s| flag(&mut r.loc.proxy.force_ranges, s),
+        "Serves ranges of responses that do not say they have any.",
+    ),
+];
+
+fn option_text(
+    reader: &mut Reader,
+    statement: &Statement,
+    slot: fn(&mut Reader) -> &mut Option<Option<crate::vars::Template>>,
+) -> Result<(), Problem> {
+    if slot(reader).is_some() {
+        return Err(Problem::duplicate());
+    }
+    let template = reader.template(first(statement))?;
+    *slot(reader) = Some(Some(template));
+    Ok(())
+}
+
+#[expect(clippy::option_option, reason = "unset, or set to nothing")]
+fn option_bytes(slot: &mut Option<Option<usize>>, statement: &Statement) -> Result<(), Problem> {
+    let mut size = slot.flatten();
+    bytes(&mut size, statement)?;
+    *slot = Some(size);
+    Ok(())
+}
+
+fn proxy_pass(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    if reader.loc.proxy.pass.is_some() {
+        return Err(Problem::duplicate());
+    }
+    reader.loc.handler = Some(Handler::Proxy);
+    if reader.loc.name.ends_with(b"/") {
+        reader.loc.auto_redirect = true;
+    }
+    let text = first(statement);
+    let url = reader.template(text)?;
+    let pass = if text.contains(&b'$') {
+        ProxyPass {
+            url,
+            target: PassTarget::Variable,
+            tls: false,
+            uri: None,
+            host_header: "".into(),
+            port: "".into(),
+            location_len: 0,
+            location: [].into(),
+        }
+    } else {
+        fixed_pass(reader, statement)?
+    };
+    reader.loc.proxy.pass = Some(Some(Arc::new(pass)));
+    Ok(())
+}
+
+/// `proxy_pass` without variables.
+fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, Problem> {
+    let text = String::from_utf8_lossy(first(statement)).into_owned();
+    let starts = |prefix: &str| {
+        text.get(..prefix.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let (skip, default_port) = if starts("http://") {
+        ("http://".len(), 80)
+    } else if starts("https://") {
+        return Err(unsupported("proxy_pass https://"));
+    } else {
+        return Err(Problem::message("invalid URL prefix"));
+    };
+    let address = text.get(skip..).unwrap_or_default();
+    let options = UrlOptions {
+        default_port,
+        uri_part: true,
+        no_resolve: true,
+        ..UrlOptions::default()
+    };
+    let url = parse_url(address, options)
+        .map_err(|error| Problem::message(format!("{error} in upstream \"{address}\"")))?;
+    let index = reader.add_upstream(AddUpstream {
+        host: &url.host,
+        port: url.port,
+        no_port: url.no_port,
+        create: false,
+        addrs: url.addrs.clone(),
+        place: &statement.place,
+    })?;
+    let plain = matches!(
+        reader.loc.kind,
+        LocationKind::Exact | LocationKind::Prefix | LocationKind::PrefixNoRegex
+    ) && reader.loc.role == Role::Location;
+    if !plain && !url.uri.is_empty() {
+        return Err(Problem::message(
+            "\"proxy_pass\" cannot have URI part in location given by regular expression, \
+             or inside named location, or inside \"if\" statement, \
+             or inside \"limit_except\" block",
+        ));
+    }
+    let default = url.no_port || url.port == default_port;
+    let (host_header, port) = match (url.unix, default) {
+        (true, _) => ("localhost".to_owned(), String::new()),
+        (false, true) => (url.host, default_port.to_string()),
+        (false, false) => (format!("{}:{}", url.host, url.port_text), url.port_text),
+    };
+    Ok(ProxyPass {
+        url: crate::vars::Template::literal(text.as_bytes()),
+        target: PassTarget::Upstream(index),
+        tls: false,
+        uri: (!url.uri.is_empty()).then(|| url.uri.as_bytes().into()),
+        host_header: host_header.into(),
+        port: port.into(),
+        location_len: if plain { reader.loc.name.len() } else { 0 },
+        location: if plain {
+            reader.loc.name[..].into()
+        } else {
+            [].into()
+        },
+    })
+}
+
+fn proxy_set_header(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    let [name, text] = statement.args.as_slice() else {
+        return Ok(());
+    };
+    let value = reader.template(text.bytes())?;
+    let header = (shared(name), value);
+    reader
+        .loc
+        .proxy
+        .set_header
+        .get_or_insert_default()
+        .push(header);
+    Ok(())
+}
+
+fn proxy_ignore_headers(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    bits(
+        reader,
+        statement,
+        |r| &mut r.loc.proxy.ignore_headers,
+        &[
+            ("X-Accel-Redirect", |set: &mut IgnoreHeaders| {
+                &mut set.accel_redirect
+            }),
+            ("X-Accel-Expires", |set| &mut set.accel_expires),
+            ("X-Accel-Limit-Rate", |set| &mut set.accel_limit_rate),
+            ("X-Accel-Buffering", |set| &mut set.accel_buffering),
+            ("X-Accel-Charset", |set| &mut set.accel_charset),
+            ("Expires", |set| &mut set.expires),
+            ("Cache-Control", |set| &mut set.cache_control),
+            ("Set-Cookie", |set| &mut set.set_cookie),
+            ("Vary", |set| &mut set.vary),
+        ],
+    )
+}
+
+fn proxy_next_upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    bits(
+        reader,
+        statement,
+        |r| &mut r.loc.proxy.next_upstream,
+        &[
+            ("error", |set: &mut NextUpstream| &mut set.error),
+            ("timeout", |set| &mut set.timeout),
+            ("invalid_header", |set| &mut set.invalid_header),
+            ("non_idempotent", |set| &mut set.non_idempotent),
+            ("http_500", |set| &mut set.http_500),
+            ("http_502", |set| &mut set.http_502),
+            ("http_503", |set| &mut set.http_503),
+            ("http_504", |set| &mut set.http_504),
+            ("http_403", |set| &mut set.http_403),
+            ("http_404", |set| &mut set.http_404),
+            ("http_429", |set| &mut set.http_429),
+            ("updating", |set| &mut set.updating),
+            ("off", |set| &mut set.off),
+        ],
+    )
+}
+
+fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    if reader.loc.proxy.bind.is_some() {
+        return Err(Problem::duplicate());
+    }
+    let [word, rest @ ..] = statement.args.as_slice() else {
+        return Ok(());
+    };
+    if rest.is_empty() && *word == "off" {
+        reader.loc.proxy.bind = Some(None);
+        return Ok(());
+    }
+    let addr = reader.template(word.bytes())?;
+    let fixed = match addr.as_literal() {
+        Some(_) => Some(
+            parse_addr_port(&word.text())
+                .ok_or_else(|| Problem::message(format!("invalid address \"{word}\"")))?
+                .into(),
+        ),
+        None => None,
+    };
+    let transparent = match rest.first() {
+        Some(word) if *word == "transparent" => true,
+        Some(word) => return Err(Problem::parameter(word)),
+        None => false,
+    };
+    reader.loc.proxy.bind = Some(Some(Bind {
+        addr,
+        fixed,
+        transparent,
+    }));
+    Ok(())
+}
+
+fn proxy_http_version(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    let mut version = reader.loc.proxy.http_version.map(Some);
+    read::choice(
+        &mut version,
+        statement,
+        &[
+            ("1.0", Some(ProxyVersion::Http10)),
+            ("1.1", Some(ProxyVersion::Http11)),
+            ("2", None),
+        ],
+    )?;
+    reader.loc.proxy.http_version = version.flatten();
+    unset(reader.loc.proxy.http_version.is_none().then_some(&()))
+        .map_err(|_| unsupported("proxy_http_version 2"))
+}
+
+fn proxy_send_lowat(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    bytes(&mut reader.loc.proxy.send_lowat, statement)?;
+    reader.warn("\"proxy_send_lowat\" is not supported, ignored", statement);
+    Ok(())
+}

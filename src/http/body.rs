@@ -1,0 +1,381 @@
+//! The body of a client's request: taken off the connection, kept in memory or in a temporary file, or discarded.
+//!
+//! Mirrors http/ngx_http_request_body.c.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::PathBuf,
+    rc::Rc,
+};
+
+use super::{
+    buffer::Buf,
+    exchange::{Action, Exchange},
+    h1::{chunked, known::Known},
+    out::Piece,
+    temp_file,
+};
+use crate::{
+    common::clock,
+    conf::model::{BodyInFile, Level},
+    http::conn::ConnError,
+};
+
+/// A request's body, as far as it has been read.
+#[derive(Debug, Default)]
+pub struct RequestBody {
+    framing: Framing,
+    /// Bytes in memory; all of them unless there is a file.
+    pub memory: Vec<u8>,
+    /// The temporary file, when the body did not fit or was asked to be in one.
+    pub file: Option<BodyFile>,
+    /// Body bytes read so far, without framing.
+    pub received: u64,
+    /// Somebody has asked for the body and it is complete.
+    pub complete: bool,
+    /// The body is of no use to anybody: what still comes is thrown away.
+    pub discarded: bool,
+    /// The upstream gets it while it comes (`proxy_request_buffering off`).
+    pub unbuffered: bool,
+}
+
+/// A temporary file that holds a body.
+#[derive(Debug)]
+pub struct BodyFile {
+    /// The file.
+    pub file: Rc<File>,
+    /// Its path, `$request_body_file`.
+    pub path: PathBuf,
+    /// Its length.
+    pub len: u64,
+}
+
+#[derive(Debug, Default)]
+enum Framing {
+    /// Nothing (more) comes.
+    #[default]
+    None,
+    /// So many bytes still come.
+    Length(u64),
+    /// Chunks come.
+    Chunked(chunked::Decoder),
+}
+
+/// What is wrong with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// Bad chunks.
+    Invalid,
+    /// More than `client_max_body_size`.
+    TooLarge,
+}
+
+impl RequestBody {
+    /// Sets how the body comes; called once the head is known.
+    pub fn expect(&mut self, content_length: Option<u64>, is_chunked: bool) {
+        self.framing = match content_length {
+            _ if is_chunked => Framing::Chunked(chunked::Decoder::default()),
+            Some(0) | None => Framing::None,
+            Some(n) => Framing::Length(n),
+        };
+    }
+
+    /// Whether all of it has been taken off the connection.
+    pub fn is_read(&self) -> bool {
+        match &self.framing {
+            Framing::None => true,
+            Framing::Length(n) => *n == 0,
+            Framing::Chunked(decoder) => decoder.is_done(),
+        }
+    }
+
+    /// How many bytes still come, where that is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match &self.framing {
+            Framing::None => Some(0),
+            Framing::Length(n) => Some(*n),
+            Framing::Chunked(_) => None,
+        }
+    }
+
+    /// Takes what belongs to the body off `buf` and hands the data to `sink`; `max` bounds the whole body (0 = no bound).
+    pub fn take(
+        &mut self,
+        buf: &mut Buf,
+        max: u64,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), BodyError> {
+        while !buf.is_empty() && !self.is_read() {
+            match &mut self.framing {
+                Framing::None => return Ok(()),
+                Framing::Length(left) => {
+                    let n = usize::try_from(*left).map_or(buf.len(), |left| left.min(buf.len()));
+                    sink(&buf.filled()[..n]);
+                    *left -= n as u64;
+                    self.received += n as u64;
+                    buf.consume(n);
+                }
+                Framing::Chunked(decoder) => match decoder.step(buf.filled()) {
+                    chunked::Step::More => buf.consume(buf.len()),
+                    chunked::Step::Data { skip, data } => {
+                        if max > 0 && self.received + data as u64 > max {
+                            return Err(BodyError::TooLarge);
+                        }
+                        sink(&buf.filled()[skip..skip + data]);
+                        self.received += data as u64;
+                        buf.consume(skip + data);
+                    }
+                    chunked::Step::End(n) => buf.consume(n),
+                    chunked::Step::Invalid => return Err(BodyError::Invalid),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole body as pieces of output, in order; it stays here for a replay.
+    pub fn pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        if let Some(file) = &self.file {
+            pieces.push(Piece::File {
+                file: Rc::clone(&file.file),
+                offset: 0,
+                len: file.len,
+            });
+        }
+        if !self.memory.is_empty() {
+            pieces.push(Piece::Vec(self.memory.clone(), 0));
+        }
+        pieces
+    }
+}
+
+/// Reads the whole body (`ngx_http_read_client_request_body`). Err is the status that ends the request; 0 means that the
+/// client is gone.
+pub async fn read(x: &mut Exchange<'_>) -> Result<(), u16> {
+    if x.request.body.complete || x.request.body.discarded {
+        return Ok(());
+    }
+    test_expect(x).await?;
+    let core = &x.location.core;
+    let limit = core.client_body_buffer_size;
+    let only_file = core.client_body_in_file_only != BodyInFile::Off;
+    // A body that cannot fit goes to its file from the beginning.
+    if let Some(n) = x.request.body.remaining()
+        && n <= limit as u64
+    {
+        x.request
+            .body
+            .memory
+            .reserve_exact(usize::try_from(n).unwrap_or(limit));
+    }
+    loop {
+        let mut buf = std::mem::take(&mut x.conn.buf);
+        let taken = take(x, &mut buf);
+        x.conn.buf = buf;
+        taken?;
+        let done = x.request.body.is_read();
+        if x.request.body.memory.len() > limit
+            || (only_file && done && x.request.body.file.is_none())
+        {
+            spill(x)?;
+        }
+        if done {
+            break;
+        }
+        fill(x).await?;
+    }
+    if only_file && !x.request.body.memory.is_empty() {
+        spill(x)?;
+    }
+    finish(x);
+    Ok(())
+}
+
+/// The body's length is known now; a chunked one becomes one with a length.
+fn finish(x: &mut Exchange<'_>) {
+    let body = &mut x.request.body;
+    body.complete = true;
+    if x.request.chunked {
+        x.request.content_length = Some(body.received);
+    }
+}
+
+fn take(x: &mut Exchange<'_>, buf: &mut Buf) -> Result<(), u16> {
+    let max = x.location.core.client_max_body_size;
+    let before = buf.len();
+    let mut memory = std::mem::take(&mut x.request.body.memory);
+    let result = x
+        .request
+        .body
+        .take(buf, max, &mut |data| memory.extend_from_slice(data));
+    x.request.body.memory = memory;
+    x.request.length += (before - buf.len()) as u64;
+    result.map_err(|error| refuse(x, error))
+}
+
+/// Logs what is wrong with a body; the status for it.
+pub fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
+    match error {
+        BodyError::Invalid => {
+            x.log(
+                Level::Info,
+                format_args!("client sent invalid chunked body"),
+            );
+            400
+        }
+        BodyError::TooLarge => {
+            let received = x.request.body.received;
+            x.log(
+                Level::Error,
+                format_args!("client intended to send too large chunked body: {received}+ bytes"),
+            );
+            413
+        }
+    }
+}
+
+/// Reads more of the body into the connection's buffer.
+async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
+    x.action = Action::ReadingBody;
+    let deadline = clock::now().after(x.location.core.client_body_timeout);
+    if x.conn.buf.capacity() < super::buffer::LARGE
+        && x.request.body.remaining().is_none_or(|n| n > 4096)
+    {
+        x.conn.buf.grow(super::buffer::LARGE);
+    }
+    if x.conn.buf.capacity() == 0 {
+        x.conn.buf = Buf::small();
+    }
+    x.conn.buf.compact();
+    let result = match x.conn.readable(Some(deadline)).await {
+        Ok(()) => x.conn.read(Some(deadline)).await,
+        Err(error) => Err(error),
+    };
+    x.action = Action::None;
+    match result {
+        Ok(n) if n > 0 => Ok(()),
+        Ok(_) => {
+            x.log(
+                Level::Info,
+                format_args!("client prematurely closed connection"),
+            );
+            x.broken = true;
+            Err(400)
+        }
+        Err(ConnError::Timeout) => {
+            x.timed_out = true;
+            Err(408)
+        }
+        Err(ConnError::Io(_)) => {
+            x.broken = true;
+            Err(400)
+        }
+    }
+}
+
+/// Moves what is in memory to the temporary file.
+fn spill(x: &mut Exchange<'_>) -> Result<(), u16> {
+    write_file(x).map_err(|error| {
+        x.log(
+            Level::Crit,
+            format_args!(
+                "write to a request body temporary file failed ({})",
+                clock_errno(&error)
+            ),
+        );
+        500
+    })
+}
+
+fn clock_errno(error: &io::Error) -> crate::common::errno::Errno<'_> {
+    crate::common::errno::Errno(error)
+}
+
+fn write_file(x: &mut Exchange<'_>) -> io::Result<()> {
+    let core = &x.location.core;
+    if x.request.body.file.is_none() {
+        let keep = core.client_body_in_file_only == BodyInFile::On;
+        let temp = temp_file::create(&core.client_body_temp_path, x.live.prefix(), keep)?;
+        if core.client_body_in_file_only == BodyInFile::Off {
+            let path = temp.path.display();
+            x.log(
+                Level::Warn,
+                format_args!("a client request body is buffered to a temporary file {path}"),
+            );
+        }
+        x.cleanup_file(&temp, core.client_body_in_file_only == BodyInFile::Clean);
+        x.request.body.file = Some(BodyFile {
+            file: Rc::new(temp.file),
+            path: temp.path,
+            len: 0,
+        });
+    }
+    let body = &mut x.request.body;
+    if let Some(file) = &mut body.file {
+        (&*file.file).write_all(&body.memory)?;
+        file.len += body.memory.len() as u64;
+        body.memory.clear();
+    }
+    Ok(())
+}
+
+/// Answers `Expect: 100-continue` before the body is read.
+pub async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
+    if x.request.expect_tested || x.request.version < 1001 {
+        return Ok(());
+    }
+    x.request.expect_tested = true;
+    if !x
+        .request
+        .headers
+        .get(Known::Expect)
+        .is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"))
+    {
+        return Ok(());
+    }
+    let mut out = std::mem::take(&mut x.out);
+    out.push(Piece::Static(b"HTTP/1.1 100 Continue\r\n\r\n"));
+    let sent = x.conn.flush(&mut out, x.location.core.send_timeout).await;
+    x.out = out;
+    // DIFFERS: the bytes of a 100 response do not count in $bytes_sent and $body_bytes_sent (behaviours L4).
+    x.sent_before += 25;
+    sent.map_err(|_error| {
+        x.broken = true;
+        500
+    })
+}
+
+/// Throws away what is left of the body, so that the connection can be used again; false when it cannot
+/// (`ngx_http_discarded_request_body_handler`).
+pub async fn drain(x: &mut Exchange<'_>) -> bool {
+    let core = &x.location.core;
+    let end = clock::now().after(core.lingering_time);
+    loop {
+        let mut buf = std::mem::take(&mut x.conn.buf);
+        let before = buf.len();
+        let result = x.request.body.take(&mut buf, 0, &mut |_| {});
+        x.request.length += (before - buf.len()) as u64;
+        x.conn.buf = buf;
+        if result.is_err() {
+            return false;
+        }
+        if x.request.body.is_read() {
+            return true;
+        }
+        if x.conn.eof || x.timed_out || x.broken {
+            return false;
+        }
+        let deadline = clock::now().after(core.lingering_timeout).min(end);
+        if x.conn.readable(Some(deadline)).await.is_err() {
+            return false;
+        }
+        x.conn.buf.grow(super::buffer::SMALL);
+        x.conn.buf.compact();
+        match x.conn.read(Some(deadline)).await {
+            Ok(n) if n > 0 => {}
+            _ => return false,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Byte buffers, pooled per thread.
+//!
+//! A buffer is taken when a socket is readable and given back when its bytes have gone out, so that an idle connection
+//! holds none. Two sizes: small ones for request heads, large ones for bodies.
+
+use std::cell::RefCell;
+
+/// Size of a [`Buf::small`], bytes.
+pub const SMALL: usize = 4096;
+/// Size of a [`Buf::large`], bytes: what a relay reads and writes at once.
+pub const LARGE: usize = 65536;
+
+/// How many free buffers of each size a thread keeps.
+const KEPT: usize = 128;
+
+thread_local! {
+    static FREE_SMALL: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    static FREE_LARGE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A buffer with a filled part `start..end`.
+#[derive(Debug, Default)]
+pub struct Buf {
+    data: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Buf {
+    /// A pooled buffer of [`SMALL`] bytes.
+    pub fn small() -> Self {
+        Self::pooled(&FREE_SMALL, SMALL)
+    }
+
+    /// A pooled buffer of [`LARGE`] bytes.
+    pub fn large() -> Self {
+        Self::pooled(&FREE_LARGE, LARGE)
+    }
+
+    /// A buffer of `size` bytes, pooled when that is a pooled size.
+    pub fn with_capacity(size: usize) -> Self {
+        match size {
+            SMALL => Self::small(),
+            LARGE => Self::large(),
+            _ => Self {
+                data: vec![0; size].into_boxed_slice(),
+                start: 0,
+                end: 0,
+            },
+        }
+    }
+
+    fn pooled(free: &'static std::thread::LocalKey<RefCell<Vec<Box<[u8]>>>>, size: usize) -> Self {
+        let data = free
+            .with_borrow_mut(Vec::pop)
+            .unwrap_or_else(|| vec![0; size].into_boxed_slice());
+        Self {
+            data,
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// The bytes in it.
+    pub fn filled(&self) -> &[u8] {
+        &self.data[self.start..self.end]
+    }
+
+    /// How many bytes are in it.
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// How many bytes it can hold in all; 0 for one that was never taken from the pool.
+    pub fn capacity(&self) -> usize {
+        self.data.len()
+    }
+
+    /// The free part behind the filled one.
+    pub fn spare(&mut self) -> &mut [u8] {
+        &mut self.data[self.end..]
+    }
+
+    /// Says that `n` bytes of [`spare`](Self::spare) were filled.
+    pub fn advance(&mut self, n: usize) {
+        debug_assert!(self.end + n <= self.data.len());
+        self.end += n;
+    }
+
+    /// Drops `n` bytes from the front.
+    pub fn consume(&mut self, n: usize) {
+        debug_assert!(n <= self.len());
+        self.start += n;
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Keeps the first `n` bytes only.
+    pub fn truncate(&mut self, n: usize) {
+        self.end = self.end.min(self.start + n);
+    }
+
+    /// Moves the filled part to the front.
+    pub fn compact(&mut self) {
+        if self.start > 0 {
+            self.data.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+    }
+
+    /// Makes room for `total` bytes in all, keeping what is in it.
+    pub fn grow(&mut self, total: usize) {
+        if total <= self.data.len() {
+            return;
+        }
+        let mut larger = Self::with_capacity(total.next_power_of_two());
+        larger.extend(self.filled());
+        *self = larger;
+    }
+
+    /// Copies as much of `bytes` as fits behind the filled part; returns how much.
+    pub fn extend(&mut self, bytes: &[u8]) -> usize {
+        let spare = self.spare();
+        let n = bytes.len().min(spare.len());
+        spare[..n].copy_from_slice(&bytes[..n]);
+        self.advance(n);
+        n
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        let free = match self.data.len() {
+            SMALL => &FREE_SMALL,
+            LARGE => &FREE_LARGE,
+            _ => return,
+        };
+        let data = std::mem::take(&mut self.data);
+        // At thread end the pool may be gone; then the memory is simply freed.
+        let _kept = free.try_with(|free| {
+            let mut free = free.borrow_mut();
+            if free.len() < KEPT {
+                free.push(data);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let mut buf = Buf::small();
+        assert_eq!(buf.extend(b"hello"), 5);
+        buf.consume(2);
+        buf.compact();
+        assert_eq!(buf.filled(), b"llo");
+        buf.grow(LARGE);
+        assert_eq!((buf.filled(), buf.capacity()), (&b"llo"[..], LARGE));
+        drop(buf);
+        assert!(FREE_SMALL.with_borrow(Vec::len) > 0);
+        assert!(FREE_LARGE.with_borrow(Vec::len) > 0);
+        assert!(Buf::large().is_empty());
+    }
+}

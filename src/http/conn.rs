@@ -1,0 +1,169 @@
+//! The connection of a client: its socket, what was read and not used yet, its timer and counters.
+
+use std::{
+    cell::OnceCell,
+    future::poll_fn,
+    io,
+    sync::atomic::{AtomicU64, Ordering},
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::ReadBuf;
+
+use super::{buffer::Buf, out::Out, timer::Timer};
+use crate::{
+    common::{addr::Addr, clock::Now},
+    net::Io,
+};
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Conn {
+    /// The socket.
+    pub io: Io,
+    /// Bytes read from it that no request has used yet; without memory while idle.
+    pub buf: Buf,
+    /// Its timer.
+    pub timer: Timer,
+    /// `$connection`
+    pub id: u64,
+    /// Who connected.
+    pub peer: Addr,
+    /// When it was accepted.
+    pub started: Now,
+    /// `$connection_requests`
+    pub requests: u64,
+    /// Bytes written to it.
+    pub sent: u64,
+    /// Whether reading saw the end of the stream.
+    pub eof: bool,
+    /// When silence in a tunnel is too long.
+    pub tunnel_deadline: Option<Now>,
+    local: OnceCell<Addr>,
+}
+
+/// Why an operation on a connection ended early.
+#[derive(Debug)]
+pub enum ConnError {
+    /// The deadline passed.
+    Timeout,
+    /// The socket failed.
+    Io(io::Error),
+}
+
+impl From<io::Error> for ConnError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Serial numbers of connections in this process.
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
+impl Conn {
+    /// A connection that was accepted at `now`.
+    pub fn new(io: Io, peer: Addr, now: Now) -> Self {
+        Self {
+            io,
+            buf: Buf::default(),
+            timer: Timer::default(),
+            id: SERIAL.fetch_add(1, Ordering::Relaxed),
+            peer,
+            started: now,
+            requests: 0,
+            sent: 0,
+            eof: false,
+            tunnel_deadline: None,
+            local: OnceCell::new(),
+        }
+    }
+
+    /// The address that the client connected to; asked of the system once.
+    pub fn local(&self) -> &Addr {
+        self.local.get_or_init(|| {
+            self.io
+                .local_addr()
+                .unwrap_or(Addr::Unix(std::path::Path::new("").into()))
+        })
+    }
+
+    /// Waits until there is something to read, holding no buffer meanwhile.
+    pub async fn readable(&mut self, deadline: Option<Now>) -> Result<(), ConnError> {
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = self.io.poll_read_ready(cx) {
+                return Poll::Ready(result.map_err(ConnError::from));
+            }
+            ready!(self.timer.poll(cx, deadline));
+            Poll::Ready(Err(ConnError::Timeout))
+        })
+        .await
+    }
+
+    /// Reads once into the spare part of [`buf`](Self::buf), which must have some; 0 is the end of the stream.
+    pub async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = poll_fill(&mut self.io, &mut self.buf, cx) {
+                self.eof |= matches!(result, Ok(0));
+                return Poll::Ready(result.map_err(ConnError::from));
+            }
+            ready!(self.timer.poll(cx, deadline));
+            Poll::Ready(Err(ConnError::Timeout))
+        })
+        .await
+    }
+
+    /// Writes everything in `out`. The deadline is `timeout` after the last write that got bytes out.
+    pub async fn flush(
+        &mut self,
+        out: &mut Out,
+        timeout: std::time::Duration,
+    ) -> Result<(), ConnError> {
+        while !out.is_empty() {
+            let mut deadline = None;
+            poll_fn(|cx| {
+                if let Poll::Ready(result) = out.poll_write(&mut self.io, u64::MAX, cx) {
+                    return Poll::Ready(result.map(|n| self.sent += n).map_err(ConnError::from));
+                }
+                let deadline =
+                    *deadline.get_or_insert_with(|| crate::common::clock::now().after(timeout));
+                ready!(self.timer.poll(cx, Some(deadline)));
+                Poll::Ready(Err(ConnError::Timeout))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Ready once the client has closed the connection or it failed; what it sends stays unread. Once the client has
+    /// sent more than was asked for, this is never ready.
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.eof {
+                return Poll::Ready(());
+            }
+            if let Err(_error) = ready!(self.io.poll_read_ready(cx)) {
+                return Poll::Ready(());
+            }
+            if self.buf.capacity() == 0 {
+                self.buf = Buf::small();
+            }
+            if self.buf.spare().is_empty() {
+                // A full buffer of pipelined bytes: nothing more is read before the next request.
+                return Poll::Pending;
+            }
+            match ready!(poll_fill(&mut self.io, &mut self.buf, cx)) {
+                Ok(0) | Err(_) => self.eof = true,
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+/// Reads once from `io` into the spare part of `buf`; 0 is the end of the stream.
+pub fn poll_fill(io: &mut Io, buf: &mut Buf, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut read = ReadBuf::new(buf.spare());
+    ready!(io.poll_read(cx, &mut read))?;
+    let n = read.filled().len();
+    buf.advance(n);
+    Poll::Ready(Ok(n))
+}

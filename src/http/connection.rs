@@ -1,0 +1,200 @@
+//! A client's connection from accept to close: request after request, idle time between, the end.
+//!
+//! Mirrors `ngx_http_wait_request_handler`, `ngx_http_finalize_connection`, `ngx_http_set_keepalive` and
+//! `ngx_http_lingering_close_handler` (http/ngx_http_request.c).
+
+use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
+
+use super::{
+    body,
+    buffer::{Buf, SMALL},
+    conn::{Conn, ConnError},
+    exchange::Exchange,
+    head::{self, Head},
+    live::Live,
+    log, phases,
+    thread::Thread,
+};
+use crate::{
+    common::{addr::Addr, clock},
+    conf::model::{LingeringClose, Listen},
+    net::Io,
+};
+
+/// What happens to a connection after a request.
+enum After {
+    /// The next request, within this time.
+    Keep(Duration),
+    /// The client may still be sending: read on for a while, then close.
+    Linger { time: Duration, timeout: Duration },
+    /// Close at once.
+    Close,
+    /// Close with RST (`reset_timedout_connection`).
+    Reset,
+}
+
+impl Thread {
+    /// Serves a connection from `peer` that was accepted at socket number `socket`, to its end.
+    pub async fn serve(self: Rc<Self>, io: Io, peer: Addr, socket: usize) {
+        self.opened();
+        let live = self.live.clone();
+        let _count = live.counts.connection();
+        let conn = Box::new(Conn::new(io, peer, clock::now()));
+        let id = conn.id;
+        serve(&self, conn, socket).await;
+        self.forget_idle(id);
+        self.closed();
+    }
+}
+
+async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
+    let Some(listen) = listen(&thread.live, &conn, socket) else {
+        return;
+    };
+    let mut timeout = listen.default_server.core.client_header_timeout;
+    loop {
+        if conn.buf.is_empty() && !wait(thread, &mut conn, timeout).await {
+            return;
+        }
+        let (returned, after) = Box::pin(request(thread, listen, conn)).await;
+        conn = returned;
+        match after {
+            After::Keep(idle) => timeout = idle,
+            After::Linger { time, timeout } => return linger(conn, time, timeout).await,
+            After::Close => return,
+            After::Reset => {
+                // Without the option the close is an ordinary one.
+                drop(conn.io.reset_on_close());
+                return;
+            }
+        }
+    }
+}
+
+/// The listen that a connection came in at: several addresses may share a socket.
+fn listen<'g>(live: &'g Live, conn: &Conn, socket: usize) -> Option<&'g Listen> {
+    let listens = &live.http().listens;
+    match live.sockets.get(socket)?.as_slice() {
+        [only] => listens.get(*only),
+        several => {
+            let local = conn.local();
+            let exact = several.iter().find(|i| listens[**i].options.addr == *local);
+            let wildcard = several
+                .iter()
+                .find(|i| listens[**i].options.addr == listens[**i].bind_addr);
+            exact
+                .or(wildcard)
+                .or(several.first())
+                .and_then(|i| listens.get(*i))
+        }
+    }
+}
+
+/// Waits for the first byte of a request without holding a buffer; false when the connection is to be closed.
+async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
+    conn.buf = Buf::default();
+    let deadline = Some(clock::now().after(timeout));
+    let readable = poll_fn(|cx| {
+        if let Poll::Ready(result) = conn.io.poll_read_ready(cx) {
+            return Poll::Ready(result.is_ok());
+        }
+        if conn.requests > 0 {
+            if thread.is_shutting_down() {
+                return Poll::Ready(false);
+            }
+            thread.wake_at_shutdown(conn.id, cx.waker());
+        }
+        conn.timer.poll(cx, deadline).map(|()| false)
+    })
+    .await;
+    if !readable {
+        return false;
+    }
+    conn.buf = Buf::small();
+    loop {
+        match conn.read(deadline).await {
+            Ok(n) if n > 0 => return true,
+            Ok(_) | Err(ConnError::Io(_) | ConnError::Timeout) => return false,
+        }
+    }
+}
+
+/// Serves one request.
+async fn request(thread: &Thread, listen: &Listen, mut conn: Box<Conn>) -> (Box<Conn>, After) {
+    conn.requests += 1;
+    let _count = thread.live.counts.request();
+    let mut x = Exchange::new(thread, listen, conn);
+    let deadline = Some(x.started.after(x.server.core.client_header_timeout));
+    match head::read(&mut x, deadline).await {
+        Head::Ready => phases::run(&mut x).await,
+        Head::Refused(status) => {
+            x.request.body.discarded = true;
+            phases::refuse(&mut x, status).await;
+        }
+        Head::Gone(status) => {
+            x.response.status = status;
+            x.broken = true;
+        }
+    }
+    log::request(&mut x);
+    let after = after(&mut x).await;
+    (x.into_conn(), after)
+}
+
+/// Decides what happens to the connection (`ngx_http_finalize_connection`).
+async fn after(x: &mut Exchange<'_>) -> After {
+    let core = &x.location.core;
+    if x.timed_out && core.reset_timedout_connection {
+        return After::Reset;
+    }
+    if x.broken || x.timed_out {
+        return After::Close;
+    }
+    if x.keepalive && !x.request.body.is_read() {
+        x.keepalive = body::drain(x).await;
+    }
+    if x.conn.eof {
+        return After::Close;
+    }
+    if x.keepalive && (!x.thread.is_shutting_down() || !core.keepalive_min_timeout.is_zero()) {
+        nodelay(x);
+        return After::Keep(core.keepalive_timeout);
+    }
+    let unread = !x.request.body.is_read() || !x.conn.buf.is_empty();
+    match core.lingering_close {
+        LingeringClose::Always => {}
+        LingeringClose::On if x.lingering_close || unread => {}
+        _ => return After::Close,
+    }
+    After::Linger {
+        time: core.lingering_time,
+        timeout: core.lingering_timeout,
+    }
+}
+
+/// `tcp_nodelay`: set once a connection is kept alive.
+fn nodelay(x: &Exchange<'_>) {
+    if x.conn.requests == 1 && x.location.core.tcp_nodelay {
+        // It is an optimisation: nothing depends on it.
+        drop(x.conn.io.set_nodelay(true));
+    }
+}
+
+/// Sends FIN and reads what the client still sends, so that it sees the response before a reset.
+async fn linger(mut conn: Box<Conn>, time: Duration, timeout: Duration) {
+    if poll_fn(|cx| conn.io.poll_shutdown(cx)).await.is_err() {
+        return;
+    }
+    let end = clock::now().after(time);
+    loop {
+        let deadline = Some(clock::now().after(timeout).min(end));
+        if clock::now() >= end || conn.readable(deadline).await.is_err() {
+            return;
+        }
+        conn.buf = Buf::with_capacity(SMALL);
+        match conn.read(deadline).await {
+            Ok(n) if n > 0 => {}
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! One request and its response, filled phase by phase and read by the log.
+
+use std::{fmt, path::PathBuf};
+
+use super::{
+    conn::Conn, live::Live, out::Out, request::Request, response::Response, temp_file::TempFile,
+    thread::Thread,
+};
+use crate::{
+    common::{
+        addr::Addr,
+        clock::{self, Now, Wall},
+    },
+    conf::model::{Level, Listen, Location, Server},
+    upstream::Attempts,
+    vars::{BoundPattern, SlotId, pattern::Captures},
+};
+
+/// A request under way on a connection.
+#[derive(Debug)]
+pub struct Exchange<'g> {
+    /// What this thread owns.
+    pub thread: &'g Thread,
+    /// What all threads share.
+    pub live: &'g Live,
+    /// Where the client connected.
+    pub listen: &'g Listen,
+    /// The server that answers.
+    pub server: &'g Server,
+    /// The settings that hold at the moment.
+    pub location: &'g Location,
+    /// The client's connection.
+    pub conn: Box<Conn>,
+    /// The request.
+    pub request: Request,
+    /// The response.
+    pub response: Response,
+    /// Output that was not written yet.
+    pub out: Out,
+    /// Who the client is, after realip.
+    pub client: Client,
+    /// When its first byte was read.
+    pub started: Now,
+    /// The same by the wall clock.
+    pub started_wall: Wall,
+    /// Bytes on the connection before this response.
+    pub sent_before: u64,
+    /// The connection may serve another request after this one.
+    pub keepalive: bool,
+    /// The client may still be sending when the connection is closed.
+    pub lingering_close: bool,
+    /// The connection is of no more use.
+    pub broken: bool,
+    /// The client took too long.
+    pub timed_out: bool,
+    /// An internal redirect has happened (`r->internal`).
+    pub internal: bool,
+    /// An error page is being made and may not be answered by another one.
+    pub error_page: bool,
+    /// How many more internal redirects and rewrites there may be.
+    pub uri_changes: u32,
+    /// Tries of all upstream groups, in order.
+    pub attempts: Attempts,
+    /// The proxied address, for messages.
+    pub upstream: Option<UpstreamContext>,
+    /// `$proxy_host` and `$proxy_port`.
+    pub proxy_host: (Vec<u8>, Vec<u8>),
+    /// `$proxy_internal_body_length`, `$content_length` of `proxy_set_body`.
+    pub proxy_body_length: Option<u64>,
+    /// Header fields of the upstream's response (`$upstream_http_*`).
+    pub upstream_headers: super::h1::headers::Headers,
+    /// Trailer fields of the upstream's response.
+    pub upstream_trailers: super::h1::headers::Headers,
+    /// What is being done, for messages.
+    pub action: Action,
+    /// `set $limit_rate`, `X-Accel-Limit-Rate`: bytes per second.
+    pub limit_rate: Option<u64>,
+    /// Whole request was answered (`$request_completion`).
+    pub complete: bool,
+    /// Compression of this response, for `$gzip_ratio`: bytes in and out.
+    pub gzip_ratio: Option<(u64, u64)>,
+    /// `$request_id`
+    pub request_id: Option<[u8; 16]>,
+    /// The upstream answered 101 to a request for an upgrade.
+    pub upgrading: bool,
+    /// A pattern location's `alias` is followed by the URI that `try_files` chose.
+    pub add_uri_to_alias: bool,
+    slots: Vec<SlotState>,
+    captures: Captures,
+    captured: Vec<u8>,
+    cleanup: Vec<PathBuf>,
+}
+
+/// Value of a variable of the configuration in one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum SlotState {
+    /// Not asked for yet.
+    #[default]
+    Unknown,
+    /// Is being computed; asking again is a cycle.
+    Busy,
+    /// Computed or assigned; None is "not found".
+    Value(Option<Vec<u8>>, Origin),
+}
+
+/// How a variable got its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// By `set` or a named capture.
+    Assigned,
+    /// From its `map` or the like.
+    Computed,
+}
+
+/// Who sent the request.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Address of the client: the connection's, or the one that realip put in its place.
+    pub addr: Addr,
+    /// Its text, without the port (`$remote_addr`).
+    pub text: Box<str>,
+    /// Whether realip has decided.
+    pub realip_done: bool,
+}
+
+/// The upstream part of a message's context.
+#[derive(Clone, Debug)]
+pub struct UpstreamContext {
+    /// `http://`
+    pub scheme: &'static str,
+    /// Address of the peer.
+    pub peer: std::sync::Arc<str>,
+    /// The request's target there.
+    pub uri: Vec<u8>,
+}
+
+/// What is being done, as messages say after "while".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the text says it")]
+pub enum Action {
+    #[default]
+    None,
+    ReadingLine,
+    ReadingHeaders,
+    ReadingBody,
+    SendingToClient,
+    Connecting,
+    SendingRequest,
+    ReadingHeader,
+    ReadingUpstream,
+    Upgraded,
+    Logging,
+}
+
+impl Action {
+    fn text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::ReadingLine => " while reading client request line",
+            Self::ReadingHeaders => " while reading client request headers",
+            Self::ReadingBody => " while reading client request body",
+            Self::SendingToClient => " while sending to client",
+            Self::Connecting => " while connecting to upstream",
+            Self::SendingRequest => " while sending request to upstream",
+            Self::ReadingHeader => " while reading response header from upstream",
+            Self::ReadingUpstream => " while reading upstream",
+            Self::Upgraded => " while proxying upgraded connection",
+            Self::Logging => " while logging request",
+        }
+    }
+}
+
+/// Internal redirects and rewrites of one request (`NGX_HTTP_MAX_URI_CHANGES`), and one more.
+const MAX_URI_CHANGES: u32 = 11;
+
+impl Client {
+    /// The client at the other end of a connection.
+    pub fn of(addr: &Addr) -> Self {
+        let text = match addr {
+            Addr::Inet(addr) => addr.ip().to_string(),
+            Addr::Unix(_) => "unix:".to_owned(),
+        };
+        Self {
+            addr: addr.clone(),
+            text: text.into(),
+            realip_done: false,
+        }
+    }
+}
+
+impl<'g> Exchange<'g> {
+    /// A request that begins on `conn`.
+    pub fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
+        let server = &*listen.default_server;
+        let (request, response, attempts) = thread.recycled();
+        Self {
+            thread,
+            live: &thread.live,
+            listen,
+            server,
+            location: &server.location,
+            request,
+            response,
+            out: Out::default(),
+            client: Client::of(&conn.peer),
+            started: clock::now(),
+            started_wall: clock::wall(),
+            sent_before: conn.sent,
+            conn,
+            keepalive: false,
+            lingering_close: false,
+            broken: false,
+            timed_out: false,
+            internal: false,
+            error_page: false,
+            uri_changes: MAX_URI_CHANGES,
+            attempts,
+            upstream: None,
+            proxy_host: (Vec::new(), Vec::new()),
+            proxy_body_length: None,
+            upstream_headers: super::h1::headers::Headers::default(),
+            upstream_trailers: super::h1::headers::Headers::default(),
+            action: Action::None,
+            limit_rate: None,
+            complete: false,
+            gzip_ratio: None,
+            request_id: None,
+            upgrading: false,
+            add_uri_to_alias: false,
+            slots: Vec::new(),
+            captures: Captures::new(),
+            captured: Vec::new(),
+            cleanup: Vec::new(),
+        }
+    }
+
+    /// Ends it: the connection goes on, the memory is kept for the next request.
+    pub fn into_conn(mut self) -> Box<Conn> {
+        for path in self.cleanup.drain(..) {
+            // A file that somebody else removed is no loss.
+            drop(std::fs::remove_file(path));
+        }
+        self.thread
+            .recycle(self.request, self.response, self.attempts);
+        self.conn
+    }
+
+    /// Removes a temporary file when the request ends.
+    pub fn cleanup_file(&mut self, file: &TempFile, remove: bool) {
+        if remove {
+            self.cleanup.push(file.path.clone());
+        }
+    }
+
+    /// Writes a line to the error log of the location, with nginx's context.
+    pub fn log(&self, level: Level, message: fmt::Arguments<'_>) {
+        let sink = self.live.error_sink(self.location);
+        if sink.enabled(level) {
+            let context = Context(self);
+            sink.emit(
+                level,
+                Some(self.conn.id),
+                format_args!("{message}{context}"),
+            );
+        }
+    }
+
+    /// Bytes of the response that were written, with its header.
+    pub fn bytes_sent(&self) -> u64 {
+        self.conn.sent.saturating_sub(self.sent_before)
+    }
+
+    /// Remembers what a pattern captured in `subject`; named groups become variables.
+    pub fn set_captures(&mut self, pattern: &BoundPattern, subject: &[u8], captures: Captures) {
+        for &(group, slot) in &pattern.slots {
+            let value = captures
+                .get(group)
+                .copied()
+                .flatten()
+                .map(|(start, end)| subject[start..end].to_vec());
+            self.assign(slot, Some(value.unwrap_or_default()));
+        }
+        self.captured.clear();
+        self.captured.extend_from_slice(subject);
+        self.captures = captures;
+    }
+
+    /// Runs `pattern` on `subject`; remembers the captures when it matches.
+    pub fn matches(&mut self, pattern: &BoundPattern, subject: &[u8]) -> bool {
+        match pattern.pattern.captures(subject) {
+            Some(captures) => {
+                self.set_captures(pattern, subject, captures);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the last pattern captured in group `n`.
+    pub fn capture(&self, n: usize) -> Option<&[u8]> {
+        let (start, end) = self.captures.get(n).copied().flatten()?;
+        self.captured.get(start..end)
+    }
+
+    /// Forgets all captures.
+    pub fn clear_captures(&mut self) {
+        self.captures.clear();
+    }
+
+    /// Gives a variable of the configuration a value.
+    pub fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
+        *self.slot_mut(slot) = SlotState::Value(value, Origin::Assigned);
+    }
+
+    fn slot_mut(&mut self, slot: SlotId) -> &mut SlotState {
+        let at = slot.0 as usize;
+        if self.slots.len() <= at {
+            self.slots
+                .resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
+        }
+        &mut self.slots[at]
+    }
+
+    /// Value of a variable of the configuration, computed by `compute` unless it is known.
+    pub fn slot(
+        &mut self,
+        slot: SlotId,
+        compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
+    ) -> Option<&[u8]> {
+        match self.slot_mut(slot) {
+            SlotState::Value(..) => {}
+            SlotState::Busy => {
+                self.log(
+                    Level::Error,
+                    format_args!("cycle while evaluating variable"),
+                );
+                return None;
+            }
+            state @ SlotState::Unknown => {
+                *state = SlotState::Busy;
+                let value = compute(self);
+                *self.slot_mut(slot) = SlotState::Value(value, Origin::Computed);
+            }
+        }
+        match self.slot_mut(slot) {
+            SlotState::Value(Some(value), _) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Forgets a computed value (`volatile`); an assigned one stays.
+    pub fn forget_computed(&mut self, slot: SlotId) {
+        let state = self.slot_mut(slot);
+        if matches!(state, SlotState::Value(_, Origin::Computed)) {
+            *state = SlotState::Unknown;
+        }
+    }
+}
+
+/// The end of a message: what is being done, and for whom (`ngx_http_log_error_handler`).
+struct Context<'a, 'g>(&'a Exchange<'g>);
+
+impl fmt::Display for Context<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use super::h1::known::Known;
+        let x = self.0;
+        write!(f, "{}, client: {}", x.action.text(), x.client.text)?;
+        write!(f, ", server: {}", x.server.name)?;
+        if !x.request.line.is_empty() {
+            write!(f, ", request: \"{}\"", x.request.line.escape_log())?;
+        }
+        if let Some(upstream) = &x.upstream {
+            let UpstreamContext { scheme, peer, uri } = upstream;
+            write!(
+                f,
+                ", upstream: \"{scheme}{peer}{}{}\"",
+                if peer.starts_with("unix:") { ":" } else { "" },
+                uri.escape_log()
+            )?;
+        }
+        if let Some(host) = x.request.headers.get(Known::Host) {
+            write!(f, ", host: \"{}\"", host.escape_log())?;
+        }
+        if let Some(referer) = x.request.headers.get(Known::Referer) {
+            write!(f, ", referrer: \"{}\"", referer.escape_log())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a client shown in a message.
+pub trait EscapeLog {
+    /// The bytes as text; what is no UTF-8 is replaced.
+    fn escape_log(&self) -> std::borrow::Cow<'_, str>;
+}
+
+impl EscapeLog for [u8] {
+    fn escape_log(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self)
+    }
+}

@@ -1,0 +1,120 @@
+//! `limit_rate` and `limit_rate_after`. Mirrors the limit in ngx_http_write_filter_module.c: a second's worth may go out at
+//! once, counted in whole seconds of the clock.
+
+use std::time::Duration;
+
+use crate::{
+    common::clock::{self, Now},
+    http::{conn::ConnError, exchange::Exchange, out::Out, vars},
+};
+
+/// The limit of one response.
+#[derive(Clone, Copy, Debug)]
+pub struct Limiter {
+    /// Bytes per second.
+    rate: u64,
+    /// Bytes that go out unlimited.
+    after: u64,
+    start: i64,
+}
+
+impl Limiter {
+    /// The limit that holds for the response, if there is one.
+    pub fn new(x: &mut Exchange<'_>) -> Option<Self> {
+        let core = &x.location.core;
+        if x.limit_rate.is_none() && core.limit_rate.is_empty() {
+            return None;
+        }
+        let rate = match x.limit_rate {
+            Some(rate) => rate,
+            None => {
+                let rate = vars::parse_size(&core.limit_rate.to_vec(x)).unwrap_or(0);
+                x.limit_rate = Some(rate);
+                rate
+            }
+        };
+        if rate == 0 {
+            return None;
+        }
+        let after = vars::parse_size(&core.limit_rate_after.to_vec(x)).unwrap_or(0);
+        Some(Self {
+            rate,
+            after,
+            start: x.started_wall.secs,
+        })
+    }
+
+    /// A limit of `rate` bytes per second from now on.
+    pub fn of_rate(rate: u64) -> Self {
+        Self {
+            rate,
+            after: 0,
+            start: clock::wall().secs,
+        }
+    }
+
+    /// How many bytes may go out now when `sent` have, or when some may again.
+    pub fn allowed(&self, sent: u64) -> Result<u64, Now> {
+        let elapsed = u64::try_from(clock::wall().secs - self.start).unwrap_or(0) + 1;
+        let budget = self.rate.saturating_mul(elapsed).saturating_add(self.after);
+        match budget.checked_sub(sent) {
+            Some(room) if room > 0 => Ok(room),
+            _ => {
+                let over = sent - budget;
+                Err(clock::now().after(Duration::from_millis(over * 1000 / self.rate + 1)))
+            }
+        }
+    }
+
+    /// When to go on after `written` bytes of `room` went out.
+    pub fn pause(&self, written: u64) -> Duration {
+        Duration::from_millis(written * 1000 / self.rate)
+    }
+
+    /// Writes everything in `out`, in time.
+    pub async fn flush(&self, x: &mut Exchange<'_>, out: &mut Out) -> Result<(), ConnError> {
+        let timeout = x.location.core.send_timeout;
+        while !out.is_empty() {
+            let room = match self.allowed(x.bytes_sent()) {
+                Ok(room) => room,
+                Err(at) => {
+                    x.conn.timer.sleep_until(at).await;
+                    continue;
+                }
+            };
+            let deadline = clock::now().after(timeout);
+            let written = write_some(x, out, room, deadline).await?;
+            if !out.is_empty() {
+                let excess = x.bytes_sent().saturating_sub(self.after).min(written);
+                let pause = self.pause(excess);
+                if pause > Duration::ZERO {
+                    x.conn.timer.sleep_until(clock::now().after(pause)).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn write_some(
+    x: &mut Exchange<'_>,
+    out: &mut Out,
+    room: u64,
+    deadline: Now,
+) -> Result<u64, ConnError> {
+    use std::task::{Poll, ready};
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(result) = out.poll_write(&mut x.conn.io, room, cx) {
+            return Poll::Ready(match result {
+                Ok(n) => {
+                    x.conn.sent += n;
+                    Ok(n)
+                }
+                Err(error) => Err(ConnError::Io(error)),
+            });
+        }
+        ready!(x.conn.timer.poll(cx, Some(deadline)));
+        Poll::Ready(Err(ConnError::Timeout))
+    })
+    .await
+}

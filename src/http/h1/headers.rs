@@ -1,0 +1,343 @@
+//! Header fields: parsing lines by nginx's rules and storing them as offsets into one byte vector.
+//!
+//! Mirrors `ngx_http_parse_header_line`: lines may end in a bare LF; only spaces are trimmed; a name with characters
+//! outside letters, digits and `-` is invalid but not an error; NUL, a bare CR and control characters in a name are.
+
+use super::known::Known;
+
+/// One field, as offsets into [`Headers::bytes`].
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Which name it is.
+    pub known: Known,
+    /// False once the field is removed.
+    pub live: bool,
+    name: (u32, u32),
+    value: (u32, u32),
+}
+
+/// Fields in order, with their bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Headers {
+    bytes: Vec<u8>,
+    fields: Vec<Field>,
+}
+
+impl Headers {
+    /// Forgets all fields but keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+    }
+
+    /// Adds a field at the end.
+    pub fn push(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        let name = self.store(name);
+        let value = self.store(value);
+        self.fields.push(Field {
+            known,
+            live: true,
+            name,
+            value,
+        });
+    }
+
+    /// Adds a field whose name is looked up.
+    pub fn push_named(&mut self, name: &[u8], value: &[u8]) {
+        self.push(Known::of(name), name, value);
+    }
+
+    /// Offsets fit `u32`: heads are bounded by the buffers that they were read into.
+    fn store(&mut self, bytes: &[u8]) -> (u32, u32) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        let offset = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        (offset(start), offset(self.bytes.len()))
+    }
+
+    fn slice(&self, (start, end): (u32, u32)) -> &[u8] {
+        self.bytes
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
+
+    /// Name, value and kind of each live field, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Known, &[u8], &[u8])> {
+        self.fields
+            .iter()
+            .filter(|f| f.live)
+            .map(|f| (f.known, self.slice(f.name), self.slice(f.value)))
+    }
+
+    /// Value of the first live field of this kind.
+    pub fn get(&self, known: Known) -> Option<&[u8]> {
+        self.fields
+            .iter()
+            .find(|f| f.live && f.known == known)
+            .map(|f| self.slice(f.value))
+    }
+
+    /// Values of all live fields of this kind.
+    pub fn all(&self, known: Known) -> impl Iterator<Item = &[u8]> {
+        self.fields
+            .iter()
+            .filter(move |f| f.live && f.known == known)
+            .map(|f| self.slice(f.value))
+    }
+
+    /// Whether there is a field of this kind.
+    pub fn has(&self, known: Known) -> bool {
+        self.fields.iter().any(|f| f.live && f.known == known)
+    }
+
+    /// Removes every field of this kind; says whether there was one.
+    pub fn remove(&mut self, known: Known) -> bool {
+        let mut found = false;
+        for field in self
+            .fields
+            .iter_mut()
+            .filter(|f| f.live && f.known == known)
+        {
+            field.live = false;
+            found = true;
+        }
+        found
+    }
+
+    /// Gives the first live field of this kind another value; adds one when there is none.
+    pub fn set(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        let value_at = self.store(value);
+        match self.fields.iter_mut().find(|f| f.live && f.known == known) {
+            Some(field) => field.value = value_at,
+            None => {
+                let name = self.store(name);
+                self.fields.push(Field {
+                    known,
+                    live: true,
+                    name,
+                    value: value_at,
+                });
+            }
+        }
+    }
+
+    /// Removes every field of this kind but the first.
+    pub fn keep_first(&mut self, known: Known) {
+        for field in self
+            .fields
+            .iter_mut()
+            .filter(|f| f.live && f.known == known)
+            .skip(1)
+        {
+            field.live = false;
+        }
+    }
+
+    /// Removes every field with this name, whatever its case.
+    pub fn remove_named(&mut self, name: &[u8]) {
+        for i in 0..self.fields.len() {
+            if self.slice(self.fields[i].name).eq_ignore_ascii_case(name) {
+                self.fields[i].live = false;
+            }
+        }
+    }
+
+    /// Appends the values of all fields whose name is `variable` (lower case, `_` for `-`) to `out`, with `separator`
+    /// between them, as `$http_NAME` shows them; says whether there was one.
+    pub fn join_variable(&self, variable: &str, separator: &[u8], out: &mut Vec<u8>) -> bool {
+        let mut found = false;
+        for (_, name, value) in self
+            .iter()
+            .filter(|(_, name, _)| same_variable(name, variable.as_bytes()))
+        {
+            debug_assert_eq!(name.len(), variable.len());
+            if found {
+                out.extend_from_slice(separator);
+            }
+            out.extend_from_slice(value);
+            found = true;
+        }
+        found
+    }
+
+    /// How many live fields there are.
+    pub fn len(&self) -> usize {
+        self.fields.iter().filter(|f| f.live).count()
+    }
+
+    /// Whether there is no live field.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Whether a header's name is the one that a variable's name stands for.
+fn same_variable(name: &[u8], variable: &[u8]) -> bool {
+    name.len() == variable.len()
+        && name.iter().zip(variable).all(|(n, v)| match n {
+            b'-' => *v == b'_',
+            _ => n.to_ascii_lowercase() == *v,
+        })
+}
+
+/// What stands at the start of some bytes of a head.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// No line end yet.
+    Partial,
+    /// The empty line that ends a head; how long it is.
+    End(usize),
+    /// A field.
+    Field {
+        /// Its name, as sent.
+        name: &'a [u8],
+        /// Its value, without spaces around it.
+        value: &'a [u8],
+        /// Length of the line with its end.
+        len: usize,
+        /// Whether the name has only letters, digits, `-` (and `_` where allowed).
+        valid: bool,
+    },
+    /// A line that is an error; how many bytes of it were good.
+    Invalid(usize),
+}
+
+/// Letters, digits and `-` are 1, `_` is 2, what may not stand in a name is 3, the rest (invalid, ignored) is 0.
+const NAME: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut c = 0;
+    while c < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "c < 256")]
+        let byte = c as u8;
+        table[c] = match byte {
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' => 1,
+            b'_' => 2,
+            0..=0x20 | 0x7f => 3,
+            _ => 0,
+        };
+        c += 1;
+    }
+    table
+};
+
+/// Reads one line of a head; `underscores` makes `_` a valid character of names.
+pub fn line(bytes: &[u8], underscores: bool) -> Line<'_> {
+    let Some(end) = memchr::memchr(b'\n', bytes) else {
+        return Line::Partial;
+    };
+    let (text, len) = (&bytes[..end], end + 1);
+    match text {
+        [] | [b'\r'] => return Line::End(len),
+        [b'\r', ..] | [b':', ..] => return Line::Invalid(usize::from(text[0] == b'\r')),
+        _ => {}
+    }
+    let mut valid = true;
+    let mut name_end = text.len();
+    for (i, c) in text.iter().enumerate() {
+        match NAME[usize::from(*c)] {
+            1 => {}
+            _ if *c == b':' => {
+                name_end = i;
+                break;
+            }
+            2 => valid &= underscores,
+            3 if *c == b'\r' && i > 0 && text[i..].iter().all(|c| *c == b'\r') => {
+                name_end = i;
+                break;
+            }
+            3 => return Line::Invalid(i),
+            _ => valid = false,
+        }
+    }
+    let name = &text[..name_end];
+    let rest = text.get(name_end + 1..).unwrap_or_default();
+    match value(rest) {
+        Ok(value) => Line::Field {
+            name,
+            value,
+            len,
+            valid,
+        },
+        Err(at) => Line::Invalid(name_end + 1 + at),
+    }
+}
+
+/// A field's value out of what follows the colon; the offset of a byte that may not be there otherwise.
+fn value(mut text: &[u8]) -> Result<&[u8], usize> {
+    while let [rest @ .., b'\r'] = text {
+        text = rest;
+    }
+    if let Some(at) = memchr::memchr2(b'\r', 0, text) {
+        return Err(at);
+    }
+    while let [b' ', rest @ ..] = text {
+        text = rest;
+    }
+    while let [rest @ .., b' '] = text {
+        text = rest;
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field<'a>(name: &'a [u8], value: &'a [u8], len: usize, valid: bool) -> Line<'a> {
+        Line::Field {
+            name,
+            value,
+            len,
+            valid,
+        }
+    }
+
+    #[test]
+    fn lines_as_nginx_reads_them() {
+        assert_eq!(
+            line(b"Host: a \r\nx", false),
+            field(b"Host", b"a", 10, true)
+        );
+        assert_eq!(line(b"Host:a\n", false), field(b"Host", b"a", 7, true));
+        assert_eq!(line(b"Empty:\r\n", false), field(b"Empty", b"", 8, true));
+        assert_eq!(line(b"NoColon\r\n", false), field(b"NoColon", b"", 9, true));
+        assert_eq!(line(b"A_b: 1\n", false), field(b"A_b", b"1", 7, false));
+        assert_eq!(line(b"A_b: 1\n", true), field(b"A_b", b"1", 7, true));
+        assert_eq!(line(b"A@b: 1\n", true), field(b"A@b", b"1", 7, false));
+        assert_eq!(line(b"\r\n", false), Line::End(2));
+        assert_eq!(line(b"\n", false), Line::End(1));
+        assert_eq!(line(b"Host: a", false), Line::Partial);
+        assert_eq!(line(b"Ho st: a\n", false), Line::Invalid(2));
+        assert_eq!(line(b" folded\n", false), Line::Invalid(0));
+        assert_eq!(line(b"A: b\rc\n", false), Line::Invalid(4));
+        assert_eq!(line(b"A: b\0c\n", false), Line::Invalid(4));
+        assert_eq!(line(b":x\n", false), Line::Invalid(0));
+    }
+
+    #[test]
+    fn fields_are_found_changed_and_removed() {
+        let mut headers = Headers::default();
+        headers.push_named(b"X-Real-IP", b"1");
+        headers.push_named(b"Vary", b"a");
+        headers.push_named(b"x-real-ip", b"2");
+        let mut out = Vec::new();
+        assert!(headers.join_variable("x_real_ip", b", ", &mut out));
+        assert_eq!(out, b"1, 2");
+        headers.set(Known::Vary, b"Vary", b"b");
+        assert_eq!(headers.get(Known::Vary), Some(&b"b"[..]));
+        headers.remove_named(b"X-REAL-IP");
+        assert_eq!(headers.len(), 1);
+        assert!(headers.remove(Known::Vary));
+        assert!(headers.is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80), underscores: bool) {
+            if let Line::Field { name, value, len, .. } = line(&bytes, underscores) {
+                assert!(len <= bytes.len());
+                assert!(!name.contains(&b' ') && !value.contains(&0) && !value.contains(&b'\r'));
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What all threads of a worker share: the configuration and the live things built from it.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    common::clock,
+    conf::model::{self, Location, Op},
+    log::{ErrorSink, Logs},
+    upstream::{Group, Snapshot},
+};
+
+/// Connections and requests of all threads, for `stub_status` and `$connections_*`.
+#[derive(Debug, Default)]
+pub struct Counts {
+    accepted: AtomicU64,
+    active: AtomicU64,
+    requests: AtomicU64,
+    busy: AtomicU64,
+}
+
+/// The numbers at one moment.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "named as in stub_status")]
+pub struct Numbers {
+    pub accepted: u64,
+    pub active: u64,
+    pub requests: u64,
+    pub reading: u64,
+    pub writing: u64,
+    pub waiting: u64,
+}
+
+/// Counts a request or a connection for as long as it lives.
+#[derive(Debug)]
+pub struct Counted<'a>(&'a AtomicU64);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counts {
+    /// A request is served now.
+    pub fn request(&self) -> Counted<'_> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Counted(&self.busy)
+    }
+
+    /// A connection was accepted.
+    pub fn connection(&self) -> Counted<'_> {
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Counted(&self.active)
+    }
+
+    /// The numbers now.
+    pub fn read(&self) -> Numbers {
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let (active, busy) = (get(&self.active), get(&self.busy));
+        Numbers {
+            accepted: get(&self.accepted),
+            active,
+            requests: get(&self.requests),
+            reading: 0,
+            writing: busy,
+            waiting: active.saturating_sub(busy),
+        }
+    }
+}
+
+/// The http part of a generation.
+#[derive(Debug)]
+pub struct Live {
+    config: Arc<model::Config>,
+    /// One group for each of [`model::Http::upstreams`].
+    pub groups: Vec<Arc<Group>>,
+    /// For each bound socket the listens behind it, as indices into [`model::Http::listens`].
+    pub sockets: Vec<Vec<usize>>,
+    /// Connections and requests.
+    pub counts: Counts,
+    /// `$hostname`
+    pub hostname: String,
+    sinks: HashMap<u32, ErrorSink>,
+    main_sink: ErrorSink,
+}
+
+impl Live {
+    /// Builds it. `snapshot` is what an earlier generation knew of its peers.
+    pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
+        let now = clock::now().millis();
+        let http = config.http.as_ref();
+        let snapshot = snapshot.map(Snapshot::from_text);
+        let groups = http
+            .iter()
+            .flat_map(|http| &http.upstreams)
+            .map(|u| Arc::new(Group::new(u, snapshot.as_ref(), now)))
+            .collect();
+        let mut sockets: Vec<(&crate::common::addr::Addr, Vec<usize>)> = Vec::new();
+        for (index, listen) in http.iter().flat_map(|http| &http.listens).enumerate() {
+            match sockets
+                .iter_mut()
+                .find(|(addr, _)| **addr == listen.bind_addr)
+            {
+                Some((_, listens)) => listens.push(index),
+                None => sockets.push((&listen.bind_addr, vec![index])),
+            }
+        }
+        let sockets = sockets.into_iter().map(|(_, listens)| listens).collect();
+        let mut sinks = HashMap::new();
+        if let Some(http) = http {
+            each_location(http, &mut |location| {
+                if let Some(error_log) = &location.core.error_log {
+                    sinks.insert(location.id, logs.sink(error_log));
+                }
+            });
+        }
+        let hostname = nix::unistd::gethostname()
+            .ok()
+            .and_then(|name| name.into_string().ok())
+            .unwrap_or_default();
+        let main_sink = logs.main();
+        Arc::new(Self {
+            groups,
+            sockets,
+            counts: Counts::default(),
+            hostname,
+            sinks,
+            main_sink,
+            config,
+        })
+    }
+
+    /// The `http` block.
+    pub fn http(&self) -> &model::Http {
+        self.config
+            .http
+            .as_ref()
+            .expect("connections come in only where there is an http block")
+    }
+
+    /// The whole configuration.
+    pub fn config(&self) -> &model::Config {
+        &self.config
+    }
+
+    /// The prefix that relative paths start from.
+    pub fn prefix(&self) -> &Path {
+        &self.config.main.prefix
+    }
+
+    /// Where messages about requests in `location` go.
+    pub fn error_sink(&self, location: &Location) -> ErrorSink {
+        match &location.core.error_log {
+            Some(_) => self
+                .sinks
+                .get(&location.id)
+                .copied()
+                .unwrap_or(self.main_sink),
+            None => self.main_sink,
+        }
+    }
+
+    /// Where messages about no request in particular go.
+    pub fn main_sink(&self) -> ErrorSink {
+        self.main_sink
+    }
+
+    /// What is known of all peers, as text for the next generation.
+    pub fn snapshot(&self) -> String {
+        Snapshot::take(
+            self.groups.iter().map(|group| &**group),
+            clock::now().millis(),
+        )
+        .to_text()
+    }
+}
+
+/// Visits the settings of every block once.
+pub fn each_location(http: &model::Http, visit: &mut dyn FnMut(&Location)) {
+    visit(&http.location);
+    for server in &http.servers {
+        inside(&server.location, visit);
+        in_ops(&server.rewrite, visit);
+        for (_, location) in &server.named {
+            inside(location, visit);
+        }
+    }
+}
+
+fn inside(location: &Location, visit: &mut dyn FnMut(&Location)) {
+    visit(location);
+    in_ops(&location.rewrite, visit);
+    if let Some((_, limited)) = &location.limit_except {
+        visit(limited);
+    }
+    for entry in &location.children.prefixes {
+        for location in entry.exact.iter().chain(&entry.inclusive) {
+            inside(location, visit);
+        }
+    }
+    for location in &location.children.regexes {
+        inside(location, visit);
+    }
+}
+
+fn in_ops(ops: &[Op], visit: &mut dyn FnMut(&Location)) {
+    for op in ops {
+        if let Op::If(block) = op {
+            visit(&block.location);
+            in_ops(&block.ops, visit);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What waits to be written to a socket: pieces of memory and of files, in order.
+//!
+//! Head and first body bytes leave in one vectored write. A piece of a file is read just before it is written.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, IoSlice},
+    os::unix::fs::FileExt,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use super::buffer::Buf;
+use crate::net::Io;
+
+/// A piece of output.
+#[derive(Debug)]
+pub enum Piece {
+    /// Bytes of one's own; the offset says how many are gone.
+    Vec(Vec<u8>, usize),
+    /// A pooled buffer.
+    Buf(Buf),
+    /// Bytes that others hold too.
+    Shared(Arc<[u8]>, usize),
+    /// Fixed text.
+    Static(&'static [u8]),
+    /// `len` bytes of a file from `offset`.
+    File {
+        /// The file.
+        file: Rc<File>,
+        /// Where the piece begins.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+    },
+}
+
+impl Piece {
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File { len, .. } => *len,
+            _ => self.memory().map_or(0, <[u8]>::len) as u64,
+        }
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its bytes, unless they are in a file.
+    pub fn memory(&self) -> Option<&[u8]> {
+        match self {
+            Self::Vec(bytes, at) => Some(&bytes[*at..]),
+            Self::Buf(buf) => Some(buf.filled()),
+            Self::Shared(bytes, at) => Some(&bytes[*at..]),
+            Self::Static(bytes) => Some(bytes),
+            Self::File { .. } => None,
+        }
+    }
+
+    /// Drops `n` bytes from the front.
+    pub fn consume(&mut self, n: usize) {
+        match self {
+            Self::Vec(_, at) | Self::Shared(_, at) => *at += n,
+            Self::Buf(buf) => buf.consume(n),
+            Self::Static(bytes) => *bytes = &bytes[n..],
+            Self::File { offset, len, .. } => {
+                *offset += n as u64;
+                *len -= n as u64;
+            }
+        }
+    }
+
+    /// Splits it after `n` bytes: the first part is returned, the rest stays.
+    pub fn split_to(&mut self, n: u64) -> Self {
+        if let Self::File { file, offset, .. } = self {
+            let first = Self::File {
+                file: Rc::clone(file),
+                offset: *offset,
+                len: n,
+            };
+            *offset += n;
+            if let Self::File { len, .. } = self {
+                *len -= n;
+            }
+            return first;
+        }
+        let n = usize::try_from(n).unwrap_or(usize::MAX);
+        let first = self.memory().unwrap_or_default()[..n].to_vec();
+        self.consume(n);
+        Self::Vec(first, 0)
+    }
+}
+
+/// Pieces waiting to be written.
+#[derive(Debug, Default)]
+pub struct Out {
+    pieces: VecDeque<Piece>,
+    bytes: u64,
+    in_memory: u64,
+}
+
+/// How many pieces one vectored write takes.
+const BATCH: usize = 16;
+
+impl Out {
+    /// Adds a piece at the end.
+    pub fn push(&mut self, piece: Piece) {
+        let len = piece.len();
+        if len > 0 {
+            self.bytes += len;
+            if !matches!(piece, Piece::File { .. }) {
+                self.in_memory += len;
+            }
+            self.pieces.push_back(piece);
+        }
+    }
+
+    /// Adds bytes at the end.
+    pub fn push_vec(&mut self, bytes: Vec<u8>) {
+        self.push(Piece::Vec(bytes, 0));
+    }
+
+    /// How many bytes wait.
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many of them are in memory.
+    pub fn in_memory(&self) -> u64 {
+        self.in_memory
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.bytes = 0;
+        self.in_memory = 0;
+    }
+
+    /// Writes once, at most `limit` bytes; how many were written. With nothing to write it is ready with 0.
+    pub fn poll_write(
+        &mut self,
+        io: &mut Io,
+        limit: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
+        if self.is_empty() || limit == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        if let Some(Piece::File { .. }) = self.pieces.front() {
+            ready!(io.poll_write_ready(cx))?;
+            self.load()?;
+        }
+        let (mut slices, mut room) = (
+            std::array::from_fn::<_, BATCH, _>(|_| IoSlice::new(&[])),
+            limit,
+        );
+        let mut count = 0;
+        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            let Some(bytes) = piece.memory().filter(|_| room > 0) else {
+                break;
+            };
+            let n = usize::try_from(room).map_or(bytes.len(), |room| bytes.len().min(room));
+            *slice = IoSlice::new(&bytes[..n]);
+            room -= n as u64;
+            count += 1;
+        }
+        let written = match &slices[..count] {
+            [one] => ready!(io.poll_write(cx, one))?,
+            several => ready!(io.poll_write_vectored(cx, several))?,
+        };
+        self.consume(written);
+        Poll::Ready(Ok(written as u64))
+    }
+
+    /// Writes until nothing is left; adds what was written to `sent`.
+    pub fn poll_flush(
+        &mut self,
+        io: &mut Io,
+        sent: &mut u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while !self.is_empty() {
+            *sent += ready!(self.poll_write(io, u64::MAX, cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Replaces all pieces in memory by what `write` makes of their bytes, in order.
+    pub fn spill(&mut self, write: &mut dyn FnMut(&[u8]) -> io::Result<Piece>) -> io::Result<()> {
+        for piece in &mut self.pieces {
+            if let Some(bytes) = piece.memory() {
+                let spilled = write(bytes)?;
+                self.in_memory -= spilled.len();
+                *piece = spilled;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the piece of a file at the front by a buffer with its first bytes and the rest.
+    fn load(&mut self) -> io::Result<()> {
+        let Some(Piece::File { file, offset, len }) = self.pieces.front_mut() else {
+            return Ok(());
+        };
+        let mut buf = Buf::large();
+        let want = usize::try_from(*len).map_or(buf.capacity(), |len| len.min(buf.capacity()));
+        let got = file.read_at(&mut buf.spare()[..want], *offset)?;
+        if got == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "file truncated",
+            ));
+        }
+        buf.advance(got);
+        *offset += got as u64;
+        *len -= got as u64;
+        if *len == 0 {
+            self.pieces.pop_front();
+        }
+        self.in_memory += got as u64;
+        self.pieces.push_front(Piece::Buf(buf));
+        Ok(())
+    }
+
+    fn consume(&mut self, mut n: usize) {
+        self.bytes -= n as u64;
+        self.in_memory -= n as u64;
+        while let Some(piece) = self.pieces.front_mut() {
+            let len = usize::try_from(piece.len()).unwrap_or(usize::MAX);
+            if n < len {
+                piece.consume(n);
+                return;
+            }
+            n -= len;
+            self.pieces.pop_front();
+            if n == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Sending a response: header filters, the header's bytes, body filters, writing.
+//!
+//! Mirrors http/ngx_http_header_filter_module.c and the order of nginx's filters.
+
+use super::{
+    conn::ConnError,
+    exchange::{Action, Exchange},
+    filters,
+    h1::{headers::Headers, known::Known},
+    out::Piece,
+    phases::Next,
+    status,
+};
+use crate::{
+    common::{clock, date},
+    conf::model::{Level, ServerTokens},
+};
+
+/// Our name.
+pub const SERVER: &str = "headwater";
+/// Our name and version.
+pub const SERVER_FULL: &str = concat!("headwater/", env!("CARGO_PKG_VERSION"));
+
+/// The header went out, or what has to happen instead.
+pub type Sent<'g> = Result<(), Next<'g>>;
+
+/// Runs the header filters and puts the header into the output; nothing is written yet. Err means that a filter answers
+/// in another way, e.g. with 412.
+pub fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
+    if x.response.header_sent {
+        return Ok(());
+    }
+    if x.response.error_status != 0 {
+        x.response.status = x.response.error_status;
+        x.response.status_line.clear();
+    }
+    filters::header(x)?;
+    x.response.header_sent = true;
+    if x.request.version < 1000 {
+        // HTTP/0.9 has no header.
+        return Ok(());
+    }
+    if x.request.is_head() {
+        x.response.header_only = true;
+    }
+    let mut bytes = x.thread.take_vec();
+    encode(x, &mut bytes);
+    x.response.header_size = bytes.len() as u64;
+    x.out.push_vec(bytes);
+    Ok(())
+}
+
+/// Sends header and a body that is in memory.
+pub async fn send_body<'g>(x: &mut Exchange<'g>, body: Vec<u8>) -> Next<'g> {
+    if let Err(next) = send_header(x) {
+        return next;
+    }
+    if !x.response.header_only {
+        filters::body(x, Piece::Vec(body, 0));
+        filters::finish(x);
+    }
+    flush(x).await
+}
+
+/// Sends header and a body in a file, or without one.
+pub async fn send_piece<'g>(x: &mut Exchange<'g>, body: Piece) -> Next<'g> {
+    if let Err(next) = send_header(x) {
+        return next;
+    }
+    if !x.response.header_only {
+        filters::body(x, body);
+        filters::finish(x);
+    }
+    flush(x).await
+}
+
+/// Writes what is left of the output; the response is complete then.
+pub async fn flush<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+    match write(x).await {
+        Ok(()) => {
+            x.complete = true;
+            Next::Done
+        }
+        Err(next) => next,
+    }
+}
+
+/// Writes what is in the output, as fast as `limit_rate` allows.
+pub async fn write<'g>(x: &mut Exchange<'g>) -> Result<(), Next<'g>> {
+    let mut out = std::mem::take(&mut x.out);
+    let timeout = x.location.core.send_timeout;
+    let result = match filters::limit_rate::Limiter::new(x) {
+        None => x.conn.flush(&mut out, timeout).await,
+        Some(limiter) => limiter.flush(x, &mut out).await,
+    };
+    x.out = out;
+    result.map_err(|error| failed(x, &error))
+}
+
+/// The client cannot be written to.
+pub fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
+    x.action = Action::SendingToClient;
+    match error {
+        ConnError::Timeout => {
+            x.log(
+                Level::Info,
+                format_args!("client timed out (110: Connection timed out)"),
+            );
+            x.timed_out = true;
+            Next::Terminate(408)
+        }
+        ConnError::Io(error) => {
+            x.log(
+                Level::Info,
+                format_args!("send() failed ({})", crate::common::errno::Errno(error)),
+            );
+            x.broken = true;
+            Next::Terminate(super::phases::CLIENT_CLOSED)
+        }
+    }
+}
+
+/// Appends the header of the response.
+fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+    status_line(x, out);
+    server(x, out);
+    let core = &x.location.core;
+    if !x.response.headers.has(Known::Date) {
+        field(out, b"Date", &clock::http_date());
+    }
+    let response = &x.response;
+    if !response.content_type.is_empty() {
+        field(out, b"Content-Type", &response.content_type);
+    }
+    if let Some(length) = response.content_length
+        && !response.headers.has(Known::ContentLength)
+    {
+        out.extend_from_slice(b"Content-Length: ");
+        push_number(out, length);
+        out.extend_from_slice(b"\r\n");
+    }
+    if let Some(secs) = response.last_modified
+        && !response.headers.has(Known::LastModified)
+    {
+        field(out, b"Last-Modified", &date::http(secs));
+    }
+    location(x, out);
+    if x.response.chunked {
+        field(out, b"Transfer-Encoding", b"chunked");
+    }
+    if x.response.status == 101 {
+        field(out, b"Connection", b"upgrade");
+    } else if x.keepalive {
+        field(out, b"Connection", b"keep-alive");
+        if let Some(timeout) = core.keepalive_header {
+            out.extend_from_slice(b"Keep-Alive: timeout=");
+            push_number(out, timeout.as_secs());
+            out.extend_from_slice(b"\r\n");
+        }
+    } else {
+        field(out, b"Connection", b"close");
+    }
+    if x.response.gzip_vary && x.location.gzip.vary {
+        field(out, b"Vary", b"Accept-Encoding");
+    }
+    push_fields(&x.response.headers, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn status_line(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    let response = &mut x.response;
+    if response.status_line.is_empty() {
+        match status::line(response.status) {
+            Some(line) => out.extend_from_slice(line.as_bytes()),
+            None => out.extend_from_slice(format!("{:03} ", response.status).as_bytes()),
+        }
+        if response.status == 204 {
+            response.header_only = true;
+            response.content_type.clear();
+            response.last_modified = None;
+            response.clear_content_length();
+        }
+        response.header_only |= response.status == 304;
+    } else {
+        out.extend_from_slice(&response.status_line);
+    }
+    if !matches!(response.status, 200 | 206 | 304) {
+        response.last_modified = None;
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn server(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+    if x.response.headers.has(Known::Server) {
+        return;
+    }
+    match &x.location.core.server_tokens {
+        ServerTokens::On | ServerTokens::Build => field(out, b"Server", SERVER_FULL.as_bytes()),
+        ServerTokens::Off => field(out, b"Server", SERVER.as_bytes()),
+        ServerTokens::Text(text) => {
+            let text = text.clone().to_vec(x);
+            if !text.is_empty() {
+                field(out, b"Server", &text);
+            }
+        }
+    }
+}
+
+/// Writes our own relative `Location` as an absolute one.
+fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+    if !x.response.own_location || !x.location.core.absolute_redirect {
+        return;
+    }
+    let Some(path) = x
+        .response
+        .headers
+        .get(Known::Location)
+        .filter(|path| path.starts_with(b"/"))
+    else {
+        return;
+    };
+    let mut address = b"http://".to_vec();
+    let core = &x.location.core;
+    if core.server_name_in_redirect {
+        address.extend_from_slice(x.server.name.as_bytes());
+    } else if x.request.host.is_empty() {
+        address.extend_from_slice(super::vars::addr_without_port(x.conn.local()).as_bytes());
+    } else {
+        address.extend_from_slice(&x.request.host);
+    }
+    let port = x
+        .conn
+        .local()
+        .port()
+        .filter(|port| *port != 80 && core.port_in_redirect);
+    if let Some(port) = port {
+        address.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    address.extend_from_slice(path);
+    field(out, b"Location", &address);
+    x.response.headers.remove(Known::Location);
+    // For `$sent_http_location`.
+    x.response.sent_location = Some(address);
+}
+
+/// Appends `name: value`.
+pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends all fields.
+pub fn push_fields(headers: &Headers, out: &mut Vec<u8>) {
+    for (_, name, value) in headers.iter() {
+        field(out, name, value);
+    }
+}
+
+/// Appends a decimal number.
+pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}

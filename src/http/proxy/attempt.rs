@@ -1,0 +1,410 @@
+//! One try: a connection, the request, the head of the response.
+//!
+//! Mirrors `ngx_http_upstream_connect`, `ngx_http_upstream_send_request` and `ngx_http_upstream_process_header`.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    task::{Context, Poll, ready},
+};
+
+use super::{
+    head::{Progress, ResponseHead},
+    peer::PeerConn,
+    pool::{self, Key},
+    request::Built,
+    target::Target,
+};
+use crate::{
+    common::{addr::Addr, clock, errno::Errno},
+    conf::model::{Level, Proxy},
+    http::{
+        body,
+        buffer::Buf,
+        conn::{Conn, poll_fill},
+        exchange::{Action, Exchange},
+        h1::chunked,
+        out::{Out, Piece},
+    },
+    net::connect::{ConnectOptions, connect},
+    upstream::Lease,
+};
+
+/// Why a try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fail {
+    /// Connecting, sending or receiving failed.
+    Error,
+    /// A timeout.
+    Timeout,
+    /// The head is no valid one.
+    InvalidHeader,
+    /// A status that `proxy_next_upstream` names.
+    Status(u16),
+    /// The client is gone.
+    ClientGone,
+    /// The client's body is bad or late; the status for that.
+    ClientBody(u16),
+    /// Our own side cannot: 500.
+    Internal,
+}
+
+/// A try under way.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The peer.
+    pub lease: Lease,
+    /// When it began, monotonic milliseconds.
+    pub start: u64,
+    /// The connection, once there is one.
+    pub conn: Option<PeerConn>,
+    /// What the connection is kept as.
+    pub key: Key,
+    /// The head of the response.
+    pub head: ResponseHead,
+    /// What was read behind the head.
+    pub buf: Buf,
+    /// Some of the request may have been sent.
+    pub request_sent: bool,
+    /// Something of the response has come.
+    pub response_received: bool,
+    /// All of the request was sent.
+    pub request_complete: bool,
+}
+
+impl Attempt {
+    /// A try at the peer of `lease`.
+    pub fn new(lease: Lease, bind: Option<Addr>) -> Self {
+        let key = Key {
+            addr: lease.peer().addr.clone(),
+            bind,
+        };
+        Self {
+            start: lease.start(),
+            lease,
+            conn: None,
+            key,
+            head: ResponseHead::default(),
+            buf: Buf::default(),
+            request_sent: false,
+            response_received: false,
+            request_complete: false,
+        }
+    }
+
+    /// Whether the connection came from a pool.
+    pub fn is_reused(&self) -> bool {
+        self.conn.as_ref().is_some_and(|conn| conn.reused)
+    }
+
+    /// Connects, sends the request and reads the head.
+    pub async fn run(
+        &mut self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        target: &Target,
+        built: &Built,
+    ) -> Result<(), Fail> {
+        x.action = Action::Connecting;
+        let mut conn = self.connect(x, proxy, target).await?;
+        conn.requests += 1;
+        let now = clock::now().millis();
+        self.lease.connected(now);
+        if let Some(record) = x.attempts.current() {
+            record.connect_time = Some(now.saturating_sub(self.start));
+        }
+        let conn = self.conn.insert(conn);
+        self.request_sent = true;
+        x.action = Action::SendingRequest;
+        self.request_complete = send(x, proxy, conn, built).await?;
+        x.action = Action::ReadingHeader;
+        self.read_head(x, proxy).await?;
+        let now = clock::now().millis();
+        self.lease.header(now);
+        if let Some(record) = x.attempts.current() {
+            record.header_time = Some(now.saturating_sub(self.start));
+            record.status = Some(self.head.status);
+        }
+        Ok(())
+    }
+
+    async fn connect(
+        &self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        target: &Target,
+    ) -> Result<PeerConn, Fail> {
+        if let Some(place) = pool::place(&target.group, target.index, x.location.id) {
+            let pools = &x.thread.pools;
+            let pooled = poll_fn(|cx| Poll::Ready(pools.take(place, &self.key, cx))).await;
+            if let Some(mut conn) = pooled {
+                conn.reused = true;
+                return Ok(conn);
+            }
+        }
+        let options = ConnectOptions {
+            bind: self.key.bind.clone(),
+            transparent: proxy.bind.as_ref().is_some_and(|bind| bind.transparent),
+            keepalive: proxy.socket_keepalive,
+            sndbuf: proxy.socket_sndbuf,
+            rcvbuf: proxy.socket_rcvbuf,
+        };
+        let deadline = clock::now().after(proxy.connect_timeout);
+        let mut connecting = pin!(connect(&self.key.addr, &options));
+        let watch = !proxy.ignore_client_abort;
+        let result = poll_fn(|cx| {
+            if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(Ok(result));
+            }
+            if watch && x.conn.poll_closed(cx).is_ready() {
+                return Poll::Ready(Err(Fail::ClientGone));
+            }
+            ready!(x.conn.timer.poll(cx, Some(deadline)));
+            Poll::Ready(Err(Fail::Timeout))
+        })
+        .await?;
+        match result {
+            Ok(io) => {
+                let now = clock::now();
+                if x.location.core.tcp_nodelay {
+                    // Without it the request is a little later, not lost.
+                    drop(io.set_nodelay(true));
+                }
+                Ok(PeerConn::new(io, now))
+            }
+            Err(error) => {
+                x.log(error.level(), format_args!("{error}"));
+                Err(if error.is_peer() {
+                    Fail::Error
+                } else {
+                    Fail::Internal
+                })
+            }
+        }
+    }
+
+    async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
+        let watch = !proxy.ignore_client_abort;
+        loop {
+            if self.response_received {
+                match self.head.parse(x, &mut self.buf, proxy.buffer_size) {
+                    Progress::Complete => return Ok(()),
+                    Progress::Invalid => return Err(Fail::InvalidHeader),
+                    Progress::Partial => {}
+                }
+            }
+            let Some(conn) = &mut self.conn else {
+                return Err(Fail::Error);
+            };
+            let deadline = clock::now().after(proxy.read_timeout);
+            let buf = &mut self.buf;
+            let read = poll_fn(|cx| {
+                if let Poll::Ready(result) = poll_read(conn, buf, cx) {
+                    return Poll::Ready(Ok(result));
+                }
+                if watch && x.conn.poll_closed(cx).is_ready() {
+                    return Poll::Ready(Err(Fail::ClientGone));
+                }
+                ready!(x.conn.timer.poll(cx, Some(deadline)));
+                Poll::Ready(Err(Fail::Timeout))
+            })
+            .await?;
+            match read {
+                Ok(0) => {
+                    x.log(
+                        Level::Error,
+                        format_args!("upstream prematurely closed connection"),
+                    );
+                    return Err(Fail::Error);
+                }
+                Ok(n) => {
+                    self.response_received = true;
+                    if let Some(record) = x.attempts.current() {
+                        record.bytes_received += n as u64;
+                    }
+                }
+                Err(error) => {
+                    x.log(
+                        Level::Error,
+                        format_args!("recv() failed ({})", Errno(&error)),
+                    );
+                    return Err(Fail::Error);
+                }
+            }
+        }
+    }
+}
+
+/// Reads once, taking a buffer only when there is something to read.
+pub fn poll_read(
+    conn: &mut PeerConn,
+    buf: &mut Buf,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    if buf.capacity() == 0 {
+        ready!(conn.io.poll_read_ready(cx))?;
+        *buf = Buf::large();
+    }
+    if buf.spare().is_empty() {
+        buf.compact();
+    }
+    let result = poll_fill(&mut conn.io, buf, cx);
+    if result.is_pending() && buf.is_empty() {
+        *buf = Buf::default();
+    }
+    result
+}
+
+/// Sends the request; false when the peer answered before it was complete.
+async fn send(
+    x: &mut Exchange<'_>,
+    proxy: &Proxy,
+    conn: &mut PeerConn,
+    built: &Built,
+) -> Result<bool, Fail> {
+    let mut out = Out::default();
+    out.push_vec(built.head.clone());
+    if built.with_body && !x.request.body.unbuffered {
+        for piece in x.request.body.pieces() {
+            out.push(piece);
+        }
+    }
+    let mut sender = Sender {
+        out,
+        sent: 0,
+        last_chunk: built.chunked,
+    };
+    let result = sender.run(x, proxy, conn, built).await;
+    if let Some(record) = x.attempts.current() {
+        record.bytes_sent += sender.sent;
+    }
+    result
+}
+
+struct Sender {
+    out: Out,
+    sent: u64,
+    /// The end of a chunked body is still to be sent.
+    last_chunk: bool,
+}
+
+impl Sender {
+    async fn run(
+        &mut self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        conn: &mut PeerConn,
+        built: &Built,
+    ) -> Result<bool, Fail> {
+        let streaming = built.with_body && x.request.body.unbuffered;
+        let watch = !proxy.ignore_client_abort;
+        loop {
+            if streaming {
+                self.feed(x)?;
+            }
+            if self.out.is_empty() && (!streaming || x.request.body.is_read()) {
+                if streaming {
+                    x.request.body.complete = true;
+                }
+                return Ok(true);
+            }
+            let waiting_for_client = self.out.is_empty();
+            let timeout = if waiting_for_client {
+                x.location.core.client_body_timeout
+            } else {
+                proxy.send_timeout
+            };
+            let deadline = clock::now().after(timeout);
+            let step = poll_fn(|cx| {
+                if !waiting_for_client
+                    && let Poll::Ready(result) = self.out.poll_write(&mut conn.io, u64::MAX, cx)
+                {
+                    return Poll::Ready(Ok(Event::Sent(result)));
+                }
+                if conn.io.poll_read_ready(cx).is_ready() && !conn.is_idle(cx) {
+                    return Poll::Ready(Ok(Event::Answered));
+                }
+                if streaming && let Poll::Ready(result) = poll_client(&mut x.conn, cx) {
+                    return Poll::Ready(Ok(Event::Client(result)));
+                }
+                if !streaming && watch && x.conn.poll_closed(cx).is_ready() {
+                    return Poll::Ready(Err(Fail::ClientGone));
+                }
+                ready!(x.conn.timer.poll(cx, Some(deadline)));
+                Poll::Ready(Err(if waiting_for_client {
+                    Fail::ClientBody(408)
+                } else {
+                    Fail::Timeout
+                }))
+            })
+            .await?;
+            match step {
+                Event::Sent(Ok(n)) => self.sent += n,
+                Event::Sent(Err(error)) => {
+                    x.log(
+                        Level::Error,
+                        format_args!("writev() failed ({})", Errno(&error)),
+                    );
+                    return Err(Fail::Error);
+                }
+                Event::Answered => return Ok(false),
+                Event::Client(Ok(n)) if n > 0 => {}
+                Event::Client(_) => return Err(Fail::ClientGone),
+            }
+        }
+    }
+
+    /// Moves what the client has sent of its body to the output.
+    fn feed(&mut self, x: &mut Exchange<'_>) -> Result<(), Fail> {
+        let mut buf = std::mem::take(&mut x.conn.buf);
+        let max = x.location.core.client_max_body_size;
+        let before = buf.len();
+        let mut data = Vec::new();
+        let taken = x
+            .request
+            .body
+            .take(&mut buf, max, &mut |bytes| data.extend_from_slice(bytes));
+        x.request.length += (before - buf.len()) as u64;
+        x.conn.buf = buf;
+        if let Err(error) = taken {
+            return Err(Fail::ClientBody(body::refuse(x, error)));
+        }
+        let chunked = x.request.chunked;
+        if !data.is_empty() {
+            if chunked {
+                let mut line = Vec::with_capacity(20);
+                chunked::begin(data.len(), &mut line);
+                self.out.push_vec(line);
+            }
+            self.out.push_vec(data);
+            if chunked {
+                self.out.push(Piece::Static(b"\r\n"));
+            }
+        }
+        if x.request.body.is_read() && std::mem::take(&mut self.last_chunk) {
+            self.out.push(Piece::Static(chunked::LAST));
+        }
+        Ok(())
+    }
+}
+
+enum Event {
+    Sent(io::Result<u64>),
+    Answered,
+    Client(io::Result<usize>),
+}
+
+fn poll_client(conn: &mut Conn, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    if conn.buf.capacity() == 0 {
+        ready!(conn.io.poll_read_ready(cx))?;
+        conn.buf = Buf::large();
+    }
+    conn.buf.compact();
+    if conn.buf.spare().is_empty() {
+        return Poll::Pending;
+    }
+    let result = ready!(poll_fill(&mut conn.io, &mut conn.buf, cx));
+    conn.eof |= matches!(result, Ok(0));
+    Poll::Ready(result)
+}

@@ -1,0 +1,62 @@
+//! The proxy: a request to an upstream, its response to the client.
+//!
+//! ```text
+//! target -> request bytes -> Tries { peer -> pooled or new connection -> send -> head -> next or take } -> headers -> relay
+//! ```
+//! Mirrors http/ngx_http_upstream.c and http/modules/ngx_http_proxy_module.c.
+
+mod attempt;
+mod cookie;
+mod head;
+mod headers;
+mod peer;
+pub mod pool;
+mod relay;
+mod request;
+mod target;
+mod tries;
+mod upgrade;
+
+use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
+use crate::conf::model::{Proxy, ProxyVersion};
+
+/// Serves the request from an upstream.
+pub async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+    let proxy: &'g Proxy = &x.location.proxy;
+    let Some(pass) = proxy.pass.as_deref() else {
+        return Next::Status(500);
+    };
+    let target = match target::resolve(x, pass) {
+        Ok(target) => target,
+        Err(failure) => return failure.into_next(x),
+    };
+    x.proxy_host = (target.host.clone(), target.port.clone());
+    x.request.body.unbuffered = !proxy.request_buffering
+        && proxy.set_body.is_none()
+        && proxy.pass_request_body
+        && x.request.has_body()
+        && !x.request.body.complete
+        && (!x.request.chunked || proxy.http_version == ProxyVersion::Http11);
+    if x.request.body.unbuffered {
+        if let Err(status) = body::test_expect(x).await {
+            return Next::Status(status);
+        }
+    } else if x.request.has_body()
+        && let Err(status) = body::read(x).await
+    {
+        return Next::Status(status);
+    }
+    let built = match request::build(x, proxy, pass, &target) {
+        Ok(built) => built,
+        Err(next) => return next,
+    };
+    x.attempts.begin();
+    let next = tries::run(x, proxy, target, built).await;
+    x.upstream = None;
+    next
+}
+
+/// Methods that are not sent again once they were sent (`NGX_HTTP_UPSTREAM_FT_NON_IDEMPOTENT`).
+fn is_non_idempotent(method: Method) -> bool {
+    matches!(method, Method::Post | Method::Lock | Method::Patch)
+}

@@ -1,0 +1,558 @@
+//! The body of a response from the upstream to the client.
+//!
+//! With buffering the upstream is read as fast as it sends: into memory up to `proxy_buffers`, then into a temporary file,
+//! and it is released at its last byte, however slow the client is. Without, each piece waits for the client.
+//! Mirrors event/ngx_event_pipe.c and the filters of ngx_http_proxy_module.c.
+
+use std::{
+    fs::File,
+    future::poll_fn,
+    io,
+    os::unix::fs::FileExt,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use super::{
+    attempt::{Attempt, poll_read},
+    target::Target,
+    tries,
+};
+use crate::{
+    common::clock::{self, Now},
+    conf::model::{Level, Proxy},
+    http::{
+        buffer::Buf,
+        exchange::{Action, Exchange},
+        filters::{self, limit_rate::Limiter},
+        h1::{
+            chunked::{Decoder, Step},
+            headers::{self, Line},
+        },
+        out::Piece,
+        output,
+        phases::{CLIENT_CLOSED, Next},
+        temp_file, vars,
+    },
+    upstream::Outcome,
+};
+
+/// How a body is relayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode {
+    /// There is none.
+    pub bodiless: bool,
+    /// `proxy_buffering`
+    pub buffering: bool,
+}
+
+/// How the end of the body is known.
+#[derive(Debug)]
+enum Framing {
+    Length(u64),
+    Chunked(Decoder),
+    /// Trailer lines follow the last chunk.
+    Trailers,
+    Close,
+}
+
+/// What ended the reading of the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The body is complete.
+    Complete,
+    /// It broke off.
+    Broken,
+    /// The upstream was silent for too long.
+    Timeout,
+}
+
+struct Relay<'a, 'g> {
+    x: &'a mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: &'a Target,
+    /// The try, until the upstream is released.
+    attempt: Option<Attempt>,
+    framing: Framing,
+    mode: Mode,
+    end: Option<End>,
+    /// The upstream sent more than it had said.
+    excess: bool,
+    spill: Option<Spill>,
+    read_deadline: Now,
+    write_deadline: Option<Now>,
+    write_limit: Option<Limiter>,
+    read_limit: Option<Limiter>,
+    /// When the client, or the upstream, may go on (`limit_rate`).
+    write_resume: Option<Now>,
+    read_resume: Option<Now>,
+    body_read: u64,
+}
+
+/// The temporary file of a response.
+struct Spill {
+    file: Rc<File>,
+    len: u64,
+}
+
+/// Why relaying ended early.
+enum Stop {
+    ClientGone(Option<io::Error>),
+    ClientTimeout,
+}
+
+/// Relays the body and ends the response.
+pub async fn run<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: Target,
+    attempt: Attempt,
+    mode: Mode,
+) -> Next<'g> {
+    x.action = Action::ReadingUpstream;
+    let head = &attempt.head;
+    let framing = match head.content_length {
+        _ if mode.bodiless => Framing::Length(0),
+        _ if head.chunked && proxy.pass_trailers => Framing::Chunked(Decoder::with_trailers()),
+        _ if head.chunked => Framing::Chunked(Decoder::default()),
+        Some(length) => Framing::Length(length),
+        None => Framing::Close,
+    };
+    let write_limit = if mode.buffering {
+        Limiter::new(x)
+    } else {
+        None
+    };
+    let read_rate = if proxy.limit_rate.is_empty() {
+        0
+    } else {
+        vars::parse_size(&proxy.limit_rate.to_vec(x)).unwrap_or(0)
+    };
+    let mut relay = Relay {
+        framing,
+        mode,
+        end: None,
+        excess: false,
+        spill: None,
+        read_deadline: clock::now().after(proxy.read_timeout),
+        write_deadline: None,
+        write_limit,
+        read_limit: (read_rate > 0 && mode.buffering).then(|| Limiter::of_rate(read_rate)),
+        write_resume: None,
+        read_resume: None,
+        body_read: 0,
+        attempt: Some(attempt),
+        target: &target,
+        proxy,
+        x,
+    };
+    relay.take_preread();
+    let result = poll_fn(|cx| relay.poll(cx)).await;
+    relay.finish(result)
+}
+
+impl<'g> Relay<'_, 'g> {
+    /// What came with the head.
+    fn take_preread(&mut self) {
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        let buf = std::mem::take(&mut attempt.buf);
+        self.count(buf.len(), true);
+        self.feed(buf);
+    }
+
+    fn count(&mut self, n: usize, preread: bool) {
+        self.body_read += n as u64;
+        if let Some(record) = self.x.attempts.current() {
+            record.response_length += n as u64;
+            if !preread {
+                record.bytes_received += n as u64;
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
+        loop {
+            let mut progress = match self.poll_write(cx) {
+                Poll::Ready(Ok(progress)) => progress,
+                Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
+                Poll::Pending => false,
+            };
+            if self.end.is_none() {
+                progress |= self.poll_upstream(cx);
+            }
+            if self.end.is_some() && self.x.out.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if !progress && !self.passed(cx)? {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Writes to the client; true when something was written.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Stop>> {
+        if self.x.out.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        let now = clock::now();
+        let mut limit = u64::MAX;
+        if let Some(limiter) = &self.write_limit {
+            if self.write_resume.is_some_and(|at| now < at) {
+                return Poll::Pending;
+            }
+            match limiter.allowed(self.x.bytes_sent()) {
+                Ok(room) => limit = room,
+                Err(at) => {
+                    self.write_resume = Some(at);
+                    return Poll::Pending;
+                }
+            }
+            self.write_resume = None;
+        }
+        match self.x.out.poll_write(&mut self.x.conn.io, limit, cx) {
+            Poll::Ready(Ok(n)) => {
+                self.x.conn.sent += n;
+                self.write_deadline = None;
+                if let Some(limiter) = &self.write_limit
+                    && !self.x.out.is_empty()
+                {
+                    self.write_resume = Some(now.after(limiter.pause(n)));
+                }
+                Poll::Ready(Ok(n > 0))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Stop::ClientGone(Some(error)))),
+            Poll::Pending => {
+                let timeout = self.x.location.core.send_timeout;
+                self.write_deadline
+                    .get_or_insert_with(|| now.after(timeout));
+                if self.end.is_none() && !self.proxy.ignore_client_abort {
+                    return self.poll_client_closed(cx);
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_client_closed(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Stop>> {
+        match self.x.conn.poll_closed(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(Stop::ClientGone(None))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Reads from the upstream if there is room; true when something happened.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.has_room() {
+            return false;
+        }
+        if let Some(limiter) = &self.read_limit {
+            let now = clock::now();
+            if self.read_resume.is_some_and(|at| now < at) {
+                return false;
+            }
+            self.read_resume = limiter.allowed(self.body_read).err();
+            if self.read_resume.is_some() {
+                return false;
+            }
+        }
+        if self.x.out.is_empty()
+            && !self.proxy.ignore_client_abort
+            && self.x.conn.poll_closed(cx).is_ready()
+        {
+            // Seen by the next write, or by the end.
+            self.x.broken = true;
+        }
+        let Some(conn) = self
+            .attempt
+            .as_mut()
+            .and_then(|attempt| attempt.conn.as_mut())
+        else {
+            self.end = Some(End::Broken);
+            return true;
+        };
+        let mut buf = Buf::default();
+        match poll_read(conn, &mut buf, cx) {
+            Poll::Pending => false,
+            Poll::Ready(Ok(0)) => {
+                self.eof();
+                true
+            }
+            Poll::Ready(Ok(n)) => {
+                self.read_deadline = clock::now().after(self.proxy.read_timeout);
+                self.count(n, false);
+                self.feed(buf);
+                true
+            }
+            Poll::Ready(Err(error)) => {
+                tries::log_recv(self.x, &error);
+                self.stop_reading(End::Broken);
+                true
+            }
+        }
+    }
+
+    /// Whether more of the body can be taken, making room in the temporary file if need be.
+    fn has_room(&mut self) -> bool {
+        let held = self.x.out.in_memory();
+        if !self.mode.buffering {
+            return self.x.out.is_empty();
+        }
+        let (number, size) = self.proxy.buffers;
+        let limit = (number * size + self.proxy.buffer_size) as u64;
+        if held < limit {
+            return true;
+        }
+        let spilled = self.spill.as_ref().map_or(0, |spill| spill.len);
+        if spilled >= self.proxy.max_temp_file_size {
+            return false;
+        }
+        match self.spill_out() {
+            Ok(()) => true,
+            Err(error) => {
+                let error = crate::common::errno::Errno(&error);
+                self.x.log(
+                    Level::Crit,
+                    format_args!("write to a temporary file failed ({error})"),
+                );
+                false
+            }
+        }
+    }
+
+    /// Moves what waits in memory to the temporary file.
+    fn spill_out(&mut self) -> io::Result<()> {
+        if self.spill.is_none() {
+            let temp = temp_file::create(&self.proxy.temp_path, self.x.live.prefix(), false)?;
+            let path = temp.path.display();
+            self.x.log(
+                Level::Warn,
+                format_args!("an upstream response is buffered to a temporary file {path}"),
+            );
+            self.spill = Some(Spill {
+                file: Rc::new(temp.file),
+                len: 0,
+            });
+        }
+        let Some(spill) = &mut self.spill else {
+            return Ok(());
+        };
+        self.x.out.spill(&mut |bytes| {
+            spill.file.write_all_at(bytes, spill.len)?;
+            let piece = Piece::File {
+                file: Rc::clone(&spill.file),
+                offset: spill.len,
+                len: bytes.len() as u64,
+            };
+            spill.len += bytes.len() as u64;
+            Ok(piece)
+        })
+    }
+
+    /// Takes bytes of the body.
+    fn feed(&mut self, mut buf: Buf) {
+        while !buf.is_empty() && self.end.is_none() {
+            match &mut self.framing {
+                Framing::Close => return filters::body(self.x, Piece::Buf(buf)),
+                Framing::Length(left) => {
+                    let n = usize::try_from(*left).map_or(buf.len(), |left| left.min(buf.len()));
+                    self.excess = buf.len() > n;
+                    *left -= n as u64;
+                    let done = *left == 0;
+                    buf.truncate(n);
+                    filters::body(self.x, Piece::Buf(buf));
+                    if done {
+                        self.complete();
+                    }
+                    return;
+                }
+                Framing::Chunked(decoder) => match decoder.step(buf.filled()) {
+                    Step::More => return,
+                    Step::Data { skip, data } => {
+                        buf.consume(skip);
+                        if data == buf.len() {
+                            return filters::body(self.x, Piece::Buf(buf));
+                        }
+                        let piece = Piece::Vec(buf.filled()[..data].to_vec(), 0);
+                        buf.consume(data);
+                        filters::body(self.x, piece);
+                    }
+                    Step::End(n) => {
+                        buf.consume(n);
+                        if self.proxy.pass_trailers {
+                            self.framing = Framing::Trailers;
+                        } else {
+                            self.excess = !buf.is_empty();
+                            return self.complete();
+                        }
+                    }
+                    Step::Invalid => {
+                        self.x.log(
+                            Level::Error,
+                            format_args!("upstream sent invalid chunked response"),
+                        );
+                        return self.stop_reading(End::Broken);
+                    }
+                },
+                Framing::Trailers => return self.trailers(buf),
+            }
+        }
+        if matches!(self.framing, Framing::Length(0)) && self.end.is_none() {
+            self.complete();
+        }
+    }
+
+    /// Trailer lines; a line that is cut is kept for the next read.
+    fn trailers(&mut self, mut buf: Buf) {
+        loop {
+            match headers::line(buf.filled(), true) {
+                Line::Partial => {
+                    if let Some(attempt) = &mut self.attempt {
+                        attempt.buf = buf;
+                    }
+                    return;
+                }
+                Line::End(n) => {
+                    buf.consume(n);
+                    self.excess = !buf.is_empty();
+                    return self.complete();
+                }
+                Line::Field {
+                    name, value, len, ..
+                } => {
+                    self.x.upstream_trailers.push_named(name, value);
+                    buf.consume(len);
+                }
+                Line::Invalid(_) => {
+                    self.x
+                        .log(Level::Error, format_args!("upstream sent invalid trailer"));
+                    return self.stop_reading(End::Broken);
+                }
+            }
+        }
+    }
+
+    /// The upstream closed the connection.
+    fn eof(&mut self) {
+        if matches!(self.framing, Framing::Close) {
+            self.complete();
+        } else {
+            self.x.log(
+                Level::Error,
+                format_args!("upstream prematurely closed connection"),
+            );
+            self.stop_reading(End::Broken);
+        }
+    }
+
+    /// The body is complete: the upstream is released before the client has everything.
+    fn complete(&mut self) {
+        if self.excess {
+            self.x.log(
+                Level::Warn,
+                format_args!("upstream sent more data than specified in \"Content-Length\" header"),
+            );
+        }
+        filters::finish(self.x);
+        self.stop_reading(End::Complete);
+    }
+
+    fn stop_reading(&mut self, end: End) {
+        self.end = Some(end);
+        if end != End::Complete {
+            filters::sync(self.x);
+        }
+        let Some(attempt) = self.attempt.take() else {
+            return;
+        };
+        let reusable = end == End::Complete
+            && !attempt.head.close
+            && !self.excess
+            && attempt.request_complete
+            && !matches!(self.framing, Framing::Close);
+        let outcome = if end == End::Complete {
+            Outcome::Ok
+        } else {
+            Outcome::Aborted
+        };
+        tries::release(self.x, self.target, attempt, outcome, reusable);
+    }
+
+    /// Whether a time has come; a timeout of the client ends it all.
+    fn passed(&mut self, cx: &mut Context<'_>) -> Result<bool, Stop> {
+        let now = clock::now();
+        if self.write_deadline.is_some_and(|at| now >= at) {
+            return Err(Stop::ClientTimeout);
+        }
+        let reading = self.end.is_none()
+            && self.read_resume.is_none()
+            && (self.mode.buffering || self.x.out.is_empty());
+        let read_deadline = (reading && self.can_read()).then_some(self.read_deadline);
+        if read_deadline.is_some_and(|at| now >= at) {
+            self.x.log(
+                Level::Error,
+                format_args!("upstream timed out (110: Connection timed out)"),
+            );
+            self.stop_reading(End::Timeout);
+            return Ok(true);
+        }
+        let next = [
+            self.write_deadline,
+            read_deadline,
+            self.write_resume,
+            self.read_resume,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        Ok(self.x.conn.timer.poll(cx, next).is_ready())
+    }
+
+    /// Whether the upstream is being waited for and not the client.
+    fn can_read(&self) -> bool {
+        let (number, size) = self.proxy.buffers;
+        let limit = (number * size + self.proxy.buffer_size) as u64;
+        let spilled = self.spill.as_ref().map_or(0, |spill| spill.len);
+        !self.mode.buffering
+            || self.x.out.in_memory() < limit
+            || spilled < self.proxy.max_temp_file_size
+    }
+
+    fn finish(mut self, result: Result<(), Stop>) -> Next<'g> {
+        if let Some(attempt) = self.attempt.take() {
+            tries::release(self.x, self.target, attempt, Outcome::Aborted, false);
+        }
+        match result {
+            Ok(()) if self.end == Some(End::Complete) => {
+                self.x.complete = true;
+                Next::Done
+            }
+            Ok(()) => {
+                self.x.keepalive = false;
+                self.x.broken = true;
+                Next::Done
+            }
+            Err(Stop::ClientTimeout) => {
+                self.x.action = Action::SendingToClient;
+                self.x.timed_out = true;
+                self.x.log(
+                    Level::Info,
+                    format_args!("client timed out (110: Connection timed out)"),
+                );
+                Next::Terminate(408)
+            }
+            Err(Stop::ClientGone(Some(error))) => output::failed(self.x, &error.into()),
+            Err(Stop::ClientGone(None)) => {
+                self.x.log(
+                    Level::Info,
+                    format_args!(
+                        "client prematurely closed connection, so upstream connection is closed too"
+                    ),
+                );
+                self.x.broken = true;
+                Next::Terminate(CLIENT_CLOSED)
+            }
+        }
+    }
+}

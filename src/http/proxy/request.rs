@@ -1,0 +1,187 @@
+//! The bytes of a request to an upstream.
+//!
+//! Mirrors `ngx_http_proxy_create_request` and the default headers of ngx_http_proxy_module.c.
+
+use super::target::Target;
+use crate::{
+    conf::model::{Level, Proxy, ProxyPass, ProxyVersion},
+    http::{
+        exchange::Exchange,
+        h1::{known::Known, uri},
+        output::{field, push_number},
+        phases::Next,
+    },
+};
+
+/// A request to an upstream.
+#[derive(Debug)]
+pub struct Built {
+    /// Head, and the body of `proxy_set_body`.
+    pub head: Vec<u8>,
+    /// The client's body follows.
+    pub with_body: bool,
+    /// The client's body follows in chunks.
+    pub chunked: bool,
+    /// It asks for a head only.
+    pub is_head: bool,
+    /// The target, for messages.
+    pub uri: Vec<u8>,
+}
+
+/// Writes the request.
+pub fn build<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &Proxy,
+    pass: &ProxyPass,
+    target: &Target,
+) -> Result<Built, Next<'g>> {
+    let mut out = x.thread.take_vec();
+    let method = match &proxy.method {
+        Some(method) => method.to_vec(x),
+        None => x.request.method_name().to_vec(),
+    };
+    let is_head = method.eq_ignore_ascii_case(b"HEAD");
+    out.extend_from_slice(&method);
+    out.push(b' ');
+    let start = out.len();
+    push_uri(x, pass, target, &mut out);
+    if out.len() == start {
+        x.log(Level::Error, format_args!("zero length URI to proxy"));
+        return Err(Next::Status(500));
+    }
+    let uri = out[start..].to_vec();
+    let http11 = proxy.http_version == ProxyVersion::Http11;
+    out.extend_from_slice(if http11 {
+        b" HTTP/1.1\r\n"
+    } else {
+        b" HTTP/1.0\r\n"
+    });
+    let own_body = proxy.set_body.as_ref().map(|body| body.to_vec(x));
+    let chunked = own_body.is_none() && x.request.chunked && x.request.body.unbuffered;
+    x.proxy_body_length = match &own_body {
+        Some(body) => Some(body.len() as u64),
+        None if chunked => None,
+        None => x.request.content_length,
+    };
+    push_headers(x, proxy, target, chunked, &mut out);
+    out.extend_from_slice(b"\r\n");
+    let with_body = own_body.is_none() && proxy.pass_request_body;
+    if let Some(body) = own_body {
+        out.extend_from_slice(&body);
+    }
+    Ok(Built {
+        head: out,
+        with_body,
+        chunked,
+        is_head,
+        uri,
+    })
+}
+
+/// The target of the request line.
+fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, target: &Target, out: &mut Vec<u8>) {
+    let request = &x.request;
+    if let Some(uri) = &target.uri {
+        return out.extend_from_slice(uri);
+    }
+    if pass.uri.is_none() && request.valid_target {
+        return out.extend_from_slice(request.target());
+    }
+    let replaced = if request.valid_location && pass.uri.is_some() {
+        out.extend_from_slice(pass.uri.as_deref().unwrap_or_default());
+        pass.location_len.min(request.uri.len())
+    } else {
+        0
+    };
+    let rest = &request.uri[replaced..];
+    if request.quoted_uri || x.internal {
+        uri::escape(rest, uri::Escape::Uri, out);
+    } else {
+        out.extend_from_slice(rest);
+    }
+    if !request.args.is_empty() {
+        out.push(b'?');
+        out.extend_from_slice(&request.args);
+    }
+}
+
+fn push_headers(
+    x: &mut Exchange<'_>,
+    proxy: &Proxy,
+    target: &Target,
+    chunked: bool,
+    out: &mut Vec<u8>,
+) {
+    let is_set = |name: &[u8]| {
+        proxy
+            .set_header
+            .iter()
+            .any(|(own, _)| own.eq_ignore_ascii_case(name))
+    };
+    let host = proxy
+        .set_header
+        .iter()
+        .rev()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"host"));
+    let host = match host {
+        Some((_, value)) => {
+            let value = value.to_vec(x);
+            if value.is_empty() && proxy.http_version == ProxyVersion::Http11 {
+                target.host.clone()
+            } else {
+                value
+            }
+        }
+        None => target.host.clone(),
+    };
+    if !host.is_empty() {
+        field(out, b"Host", &host);
+    }
+    for (name, value) in &proxy.set_header {
+        if name.eq_ignore_ascii_case(b"host") {
+            continue;
+        }
+        let start = out.len();
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        let value_start = out.len();
+        value.render(x, out);
+        if out.len() == value_start {
+            out.truncate(start);
+        } else {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    if let Some(length) = x.proxy_body_length.filter(|_| !is_set(b"content-length")) {
+        out.extend_from_slice(b"Content-Length: ");
+        push_number(out, length);
+        out.extend_from_slice(b"\r\n");
+    }
+    if chunked && !is_set(b"transfer-encoding") {
+        field(out, b"Transfer-Encoding", b"chunked");
+    }
+    if !proxy.pass_request_headers {
+        return;
+    }
+    for (known, name, value) in x.request.headers.iter() {
+        if !is_replaced(known, name) && !is_set(name) {
+            field(out, name, value);
+        }
+    }
+}
+
+/// Headers of the client that are never passed on as they are.
+fn is_replaced(known: Known, name: &[u8]) -> bool {
+    match known {
+        Known::Host
+        | Known::Connection
+        | Known::ContentLength
+        | Known::TransferEncoding
+        | Known::Te
+        | Known::KeepAlive
+        | Known::Expect
+        | Known::Upgrade => true,
+        Known::Other => name.eq_ignore_ascii_case(b"proxy-connection"),
+        _ => false,
+    }
+}

@@ -1,0 +1,362 @@
+//! The walk over the peers of a group until one answers.
+//!
+//! Mirrors `ngx_http_upstream_next`, `ngx_http_upstream_test_next`, `ngx_http_upstream_intercept_errors` and
+//! `ngx_http_upstream_finalize_request`.
+
+use std::net::SocketAddr;
+
+use super::{
+    attempt::{Attempt, Fail},
+    headers, is_non_idempotent, pool, relay,
+    request::Built,
+    target::Target,
+    upgrade,
+};
+use crate::{
+    common::{addr::Addr, clock, errno::Errno},
+    conf::model::{Level, Proxy},
+    http::{
+        exchange::{Exchange, UpstreamContext},
+        h1::known::Known,
+        output,
+        phases::{CLIENT_CLOSED, Next},
+    },
+    upstream::{Lease, Limits, Outcome, PickCx, Released, Tries},
+};
+
+/// Tries peers until one answers, and sends its answer to the client.
+pub async fn run<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: Target,
+    built: Built,
+) -> Next<'g> {
+    let bind = match bind(x, proxy) {
+        Ok(bind) => bind,
+        Err(next) => return next,
+    };
+    let limits = Limits {
+        tries: proxy.next_upstream_tries,
+        timeout: proxy.next_upstream_timeout,
+    };
+    let mut tries = Tries::new(target.group.clone(), limits, clock::now().millis());
+    let hash_key = target
+        .group
+        .hash_key()
+        .map(|key| key.to_vec(x))
+        .unwrap_or_default();
+    loop {
+        let lease = match pick(x, &mut tries, &hash_key, &built) {
+            Ok(lease) => lease,
+            Err(next) => return next,
+        };
+        let mut attempt = Attempt::new(lease, bind.clone());
+        let failed = match attempt.run(x, proxy, &target, &built).await {
+            Ok(()) => match next_status(x, proxy, &tries, &attempt) {
+                Some(fail) => fail,
+                None => return respond(x, proxy, target, built, attempt).await,
+            },
+            Err(fail) => fail,
+        };
+        if let Some(next) = after_failure(x, proxy, &mut tries, &target, attempt, failed) {
+            x.thread.give_vec(built.head);
+            return next;
+        }
+    }
+}
+
+/// `proxy_bind`
+fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g>> {
+    let Some(bind) = &proxy.bind else {
+        return Ok(None);
+    };
+    if let Some(fixed) = &bind.fixed {
+        return Ok(Some(fixed.clone()));
+    }
+    let text = bind.addr.to_vec(x);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let addr = text.parse::<SocketAddr>().ok().or_else(|| {
+        let bare = text.trim_start_matches('[').trim_end_matches(']');
+        bare.parse().ok().map(|ip| SocketAddr::new(ip, 0))
+    });
+    match addr {
+        Some(addr) => Ok(Some(Addr::Inet(addr))),
+        None => {
+            x.log(
+                Level::Error,
+                format_args!("invalid local address \"{text}\""),
+            );
+            Ok(None)
+        }
+    }
+}
+
+fn pick<'g>(
+    x: &mut Exchange<'g>,
+    tries: &mut Tries,
+    hash_key: &[u8],
+    built: &Built,
+) -> Result<Lease, Next<'g>> {
+    let thread = x.thread;
+    let mut random = || thread.random();
+    let now = clock::now().millis();
+    let mut cx = PickCx {
+        now,
+        random: &mut random,
+        hash_key,
+        client: x.client.addr.ip(),
+    };
+    let picked = tries.next(&mut cx);
+    let name = match &picked {
+        Ok(lease) => lease.peer().text.clone(),
+        Err(none) => none.name.clone(),
+    };
+    x.upstream = Some(UpstreamContext {
+        scheme: "http://",
+        peer: name.clone(),
+        uri: built.uri.clone(),
+    });
+    let record = x.attempts.start(name);
+    match picked {
+        Ok(lease) => Ok(lease),
+        Err(none) => {
+            record.status = Some(502);
+            record.response_time = Some(0);
+            x.action = crate::http::exchange::Action::Connecting;
+            x.log(Level::Error, format_args!("{none}"));
+            Err(Next::Status(502))
+        }
+    }
+}
+
+/// Whether a status of `proxy_next_upstream` hands the request on.
+fn next_status(x: &Exchange<'_>, proxy: &Proxy, tries: &Tries, attempt: &Attempt) -> Option<Fail> {
+    let status = attempt.head.status;
+    let fail = Fail::Status(status);
+    (status >= 300
+        && allows(proxy, fail)
+        && tries.may_retry(clock::now().millis())
+        && may_repeat(x, proxy, attempt.request_sent))
+    .then_some(fail)
+}
+
+/// Whether `proxy_next_upstream` names this failure.
+fn allows(proxy: &Proxy, fail: Fail) -> bool {
+    let next = &proxy.next_upstream;
+    match fail {
+        Fail::Error => next.error,
+        Fail::Timeout => next.timeout,
+        Fail::InvalidHeader => next.invalid_header,
+        Fail::Status(500) => next.http_500,
+        Fail::Status(502) => next.http_502,
+        Fail::Status(503) => next.http_503,
+        Fail::Status(504) => next.http_504,
+        Fail::Status(403) => next.http_403,
+        Fail::Status(404) => next.http_404,
+        Fail::Status(429) => next.http_429,
+        _ => false,
+    }
+}
+
+/// Whether the request can be sent again as far as method and body are concerned.
+fn may_repeat(x: &Exchange<'_>, proxy: &Proxy, request_sent: bool) -> bool {
+    let unsafe_method = is_non_idempotent(x.request.method) && !proxy.next_upstream.non_idempotent;
+    !(request_sent && (unsafe_method || x.request.body.unbuffered))
+}
+
+/// The status that stands for a failure.
+fn status_of(fail: Fail) -> u16 {
+    match fail {
+        Fail::Timeout => 504,
+        Fail::Status(status) => status,
+        Fail::ClientGone => CLIENT_CLOSED,
+        Fail::ClientBody(status) => status,
+        Fail::Internal => 500,
+        Fail::Error | Fail::InvalidHeader => 502,
+    }
+}
+
+/// Ends a failed try; None means that the next peer is to be tried.
+fn after_failure<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &Proxy,
+    tries: &mut Tries,
+    target: &Target,
+    attempt: Attempt,
+    fail: Fail,
+) -> Option<Next<'g>> {
+    let now = clock::now().millis();
+    if fail == Fail::Timeout {
+        x.log(
+            Level::Error,
+            format_args!("upstream timed out (110: Connection timed out)"),
+        );
+    }
+    let status = status_of(fail);
+    if let Some(record) = x.attempts.current() {
+        record.response_time = Some(now.saturating_sub(attempt.start));
+        match fail {
+            Fail::ClientGone | Fail::ClientBody(_) | Fail::Internal => record.status = None,
+            _ => record.status = Some(status),
+        }
+    }
+    let sent = attempt.request_sent;
+    let stale = fail == Fail::Error && attempt.is_reused() && !attempt.response_received;
+    let released = match fail {
+        Fail::ClientGone | Fail::ClientBody(_) | Fail::Internal => {
+            attempt.lease.finish(Outcome::Aborted, now)
+        }
+        Fail::Status(403 | 404) => attempt.lease.finish(Outcome::Next, now),
+        _ if stale => {
+            let place = pool::place(&target.group, target.index, x.location.id);
+            let idle = place.map_or(0, |place| x.thread.pools.count(place, &attempt.key));
+            tries.give_back(attempt.lease, idle, now)
+        }
+        _ => attempt.lease.finish(Outcome::Failed, now),
+    };
+    log_disabled(x, &released);
+    match fail {
+        Fail::ClientGone => {
+            x.log(
+                Level::Info,
+                format_args!(
+                    "client prematurely closed connection, so upstream connection is closed too"
+                ),
+            );
+            x.broken = true;
+            return Some(Next::Terminate(CLIENT_CLOSED));
+        }
+        Fail::ClientBody(_) | Fail::Internal => return Some(Next::Status(status)),
+        _ => {}
+    }
+    let again = allows(proxy, fail) && tries.may_retry(now) && may_repeat(x, proxy, sent);
+    (!again).then_some(Next::Status(status))
+}
+
+fn log_disabled(x: &Exchange<'_>, released: &Released) {
+    if released.disabled {
+        x.log(
+            Level::Warn,
+            format_args!("upstream server temporarily disabled"),
+        );
+    }
+}
+
+/// Sends a peer's answer to the client.
+async fn respond<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &'g Proxy,
+    target: Target,
+    built: Built,
+    mut attempt: Attempt,
+) -> Next<'g> {
+    let is_head = built.is_head;
+    x.thread.give_vec(built.head);
+    std::mem::swap(&mut x.upstream_headers, &mut attempt.head.headers);
+    let bodiless = attempt.head.is_bodiless(is_head);
+    if let Some(status) = intercepted(x, proxy, &attempt) {
+        close(x, &target, attempt, bodiless);
+        return Next::Status(status);
+    }
+    let asked = headers::asked(x, proxy.ignore_headers);
+    if let Some(uri) = asked.redirect {
+        close(x, &target, attempt, bodiless);
+        return headers::accel_redirect(x, &uri);
+    }
+    x.upgrading = attempt.head.status == 101 && x.request.headers.has(Known::Upgrade);
+    x.response.clean_for_upstream();
+    headers::copy(x, proxy, &attempt.head);
+    if let Err(next) = output::send_header(x) {
+        close(x, &target, attempt, bodiless);
+        return next;
+    }
+    if x.upgrading {
+        return upgrade::tunnel(x, proxy, attempt).await;
+    }
+    let buffering = asked.buffering.unwrap_or(proxy.buffering);
+    if x.response.header_only {
+        close(x, &target, attempt, bodiless);
+        return output::flush(x).await;
+    }
+    relay::run(
+        x,
+        proxy,
+        target,
+        attempt,
+        relay::Mode {
+            bodiless,
+            buffering,
+        },
+    )
+    .await
+}
+
+/// The status of an `error_page` that is shown instead (`proxy_intercept_errors`).
+fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option<u16> {
+    let status = attempt.head.status;
+    if !proxy.intercept_errors
+        || status < 300
+        || !x
+            .location
+            .core
+            .error_pages
+            .iter()
+            .any(|page| page.status == status)
+    {
+        return None;
+    }
+    if status == 401 {
+        let challenges: Vec<Vec<u8>> = x
+            .upstream_headers
+            .all(Known::WwwAuthenticate)
+            .map(<[u8]>::to_vec)
+            .collect();
+        for challenge in challenges {
+            x.response
+                .headers
+                .push(Known::WwwAuthenticate, b"WWW-Authenticate", &challenge);
+        }
+    }
+    Some(status)
+}
+
+/// Ends a try whose body nobody wants.
+pub fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bodiless: bool) {
+    let reusable =
+        bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
+    release(x, target, attempt, Outcome::Ok, reusable);
+}
+
+/// Ends a try: the record's time, the peer's state, the connection.
+pub fn release(
+    x: &mut Exchange<'_>,
+    target: &Target,
+    attempt: Attempt,
+    outcome: Outcome,
+    reusable: bool,
+) {
+    let now = clock::now().millis();
+    if let Some(record) = x.attempts.current() {
+        record.response_time = Some(now.saturating_sub(attempt.start));
+    }
+    let released = attempt.lease.finish(outcome, now);
+    log_disabled(x, &released);
+    if reusable
+        && let Some(place) = pool::place(&target.group, target.index, x.location.id)
+        && let Some(conn) = attempt.conn
+        && !x.thread.is_shutting_down()
+    {
+        x.thread.pools.put(place, &target.group, attempt.key, conn);
+    }
+}
+
+/// Logs a failed read from the upstream.
+pub fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
+    x.log(
+        Level::Error,
+        format_args!("recv() failed ({})", Errno(error)),
+    );
+}

@@ -1,0 +1,125 @@
+//! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors ngx_http_realip_module.c and
+//! `ngx_http_get_forwarded_addr`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::exchange::{Client, Exchange};
+use crate::{
+    common::addr::Addr,
+    conf::model::{Realip, RealipHeader},
+};
+
+/// Puts the client that a trusted proxy names in place of the proxy; once per request.
+pub fn apply(x: &mut Exchange<'_>) {
+    let conf = &x.location.realip;
+    if x.client.realip_done || (conf.from.is_empty() && !conf.from_unix) {
+        return;
+    }
+    let name = match &conf.header {
+        RealipHeader::XRealIp => "x_real_ip".to_owned(),
+        RealipHeader::XForwardedFor => "x_forwarded_for".to_owned(),
+        RealipHeader::Name(name) => name.replace('-', "_"),
+        RealipHeader::ProxyProtocol => return,
+    };
+    let mut value = Vec::new();
+    if !x.request.headers.join_variable(&name, b", ", &mut value) {
+        return;
+    }
+    // Only X-Forwarded-For and headers by name are lists; X-Real-IP is one address.
+    if let Some(addr) = forwarded(&x.client.addr, &value, conf) {
+        x.client = Client {
+            realip_done: true,
+            ..Client::of(&addr)
+        };
+    }
+}
+
+/// The client's address out of a list of proxies, seen from `addr`; None when `addr` is not trusted or nothing is said.
+fn forwarded(addr: &Addr, list: &[u8], conf: &Realip) -> Option<Addr> {
+    let mut found = None;
+    let mut current = addr.clone();
+    for text in list
+        .split(|c| matches!(c, b',' | b' '))
+        .rev()
+        .filter(|text| !text.is_empty())
+    {
+        if !is_trusted(&current, conf) {
+            return found;
+        }
+        let Some(next) = parse(text) else {
+            return found;
+        };
+        found = Some(next.clone());
+        if !conf.recursive {
+            return found;
+        }
+        current = next;
+    }
+    found
+}
+
+fn is_trusted(addr: &Addr, conf: &Realip) -> bool {
+    match addr {
+        Addr::Unix(_) => conf.from_unix,
+        Addr::Inet(addr) => {
+            let ip = addr.ip();
+            conf.from
+                .iter()
+                .any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
+        }
+    }
+}
+
+/// An address with or without a port.
+fn parse(text: &[u8]) -> Option<Addr> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some(Addr::Inet(SocketAddr::new(ip, 0)));
+    }
+    if let Ok(addr) = text.parse::<SocketAddr>() {
+        return Some(Addr::Inet(addr));
+    }
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    Some(Addr::Inet(SocketAddr::new(inner.parse().ok()?, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conf(recursive: bool) -> Realip {
+        Realip {
+            from: vec!["10.0.0.0/8".parse().unwrap()],
+            from_unix: true,
+            header: RealipHeader::XForwardedFor,
+            recursive,
+        }
+    }
+
+    fn find(from: &str, list: &str, recursive: bool) -> Option<String> {
+        let addr = Addr::Inet(format!("{from}:1").parse().unwrap());
+        forwarded(&addr, list.as_bytes(), &conf(recursive)).map(|a| a.to_string())
+    }
+
+    #[test]
+    fn proxies_name_clients() {
+        assert_eq!(
+            find("10.0.0.1", "1.1.1.1, 10.0.0.2", false).as_deref(),
+            Some("10.0.0.2:0")
+        );
+        assert_eq!(
+            find("10.0.0.1", "1.1.1.1, 10.0.0.2", true).as_deref(),
+            Some("1.1.1.1:0")
+        );
+        assert_eq!(
+            find("10.0.0.1", "2.2.2.2, 1.1.1.1, 10.0.0.2", true).as_deref(),
+            Some("1.1.1.1:0")
+        );
+        assert_eq!(find("9.0.0.1", "1.1.1.1", true), None);
+        assert_eq!(find("10.0.0.1", "junk", true), None);
+        assert_eq!(
+            find("10.0.0.1", "[::1]:80", false).as_deref(),
+            Some("[::1]:80")
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Which server and which location serve a request.
+//!
+//! Mirrors `ngx_http_find_virtual_server` (http/ngx_http_request.c) and `ngx_http_core_find_location`
+//! (http/ngx_http_core_module.c).
+
+use std::sync::Arc;
+
+use super::{exchange::Exchange, h1::uri};
+use crate::{
+    conf::model::{Location, LocationKind, Locations, PrefixLocation, Server, ServerNames},
+    vars::BoundPattern,
+};
+
+/// A host that is fit for comparison: lower case, without port and trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// The name or address.
+    pub name: Vec<u8>,
+    /// The port; 0 when there is none.
+    pub port: u16,
+}
+
+/// Reads a host with an optional port as `ngx_http_validate_host` does; None is invalid.
+pub fn validate_host(text: &[u8]) -> Option<Host> {
+    let literal_end = match text {
+        [b'[', ..] => Some(memchr::memchr(b']', text)?),
+        _ => None,
+    };
+    let name_end = match literal_end {
+        Some(end) => end + 1,
+        None => memchr::memchr(b':', text).unwrap_or(text.len()),
+    };
+    let (name, rest) = text.split_at(name_end);
+    let inner = literal_end.map_or(name, |end| &text[1..end]);
+    let mut previous = 0;
+    for &c in inner {
+        let ok = c.is_ascii_alphanumeric()
+            || b"-_~!$&'()*+,;=".contains(&c)
+            || (c == b'.' && previous != b'.')
+            || (c == b':' && literal_end.is_some())
+            || (c == b'%' && literal_end.is_none());
+        if !ok {
+            return None;
+        }
+        previous = c;
+    }
+    let port = match rest {
+        [] => 0,
+        [b':', digits @ ..] => port(digits)?,
+        _ => return None,
+    };
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
+    Some(Host {
+        name: name.to_ascii_lowercase(),
+        port,
+    })
+}
+
+fn port(digits: &[u8]) -> Option<u16> {
+    match digits {
+        [] => Some(0),
+        _ if digits.iter().all(u8::is_ascii_digit) => {
+            std::str::from_utf8(digits).ok()?.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// What a look-up of a name found.
+enum Found<'g> {
+    Server(&'g Server),
+    Pattern(&'g BoundPattern, &'g Server),
+}
+
+fn find<'g>(names: &'g ServerNames, host: &[u8]) -> Option<Found<'g>> {
+    if let Some(server) = names.exact.get(host) {
+        return Some(Found::Server(server));
+    }
+    if let Some((_, server)) = names
+        .leading
+        .iter()
+        .find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix))
+    {
+        return Some(Found::Server(server));
+    }
+    if let Some((_, server)) = names
+        .trailing
+        .iter()
+        .find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix))
+    {
+        return Some(Found::Server(server));
+    }
+    names
+        .regex
+        .iter()
+        .find(|(p, _)| p.pattern.is_match(host))
+        .map(|(p, server)| Found::Pattern(p, server))
+}
+
+/// Makes the server for `host` the exchange's; the present one stays when no name matches.
+pub fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
+    let server = match find(&x.listen.names, host) {
+        Some(Found::Server(server)) => server,
+        Some(Found::Pattern(pattern, server)) => {
+            x.matches(pattern, host);
+            server
+        }
+        None => return,
+    };
+    x.server = server;
+    x.location = &server.location;
+}
+
+/// Result of [`find_location`].
+#[derive(Debug)]
+pub enum Match {
+    /// The location is set.
+    Found,
+    /// The URI lacks its final slash: a redirect.
+    AddSlash(Vec<u8>),
+}
+
+/// Makes the location for the URI the exchange's; without one it is the server itself.
+pub fn find_location(x: &mut Exchange<'_>) -> Match {
+    x.location = &x.server.location;
+    search(x, &x.server.location.children);
+    let location = x.location;
+    if location.auto_redirect
+        && location.name.len() == x.request.uri.len() + 1
+        && location.name.last() == Some(&b'/')
+    {
+        let mut address = Vec::new();
+        uri::escape(&location.name, uri::Escape::Uri, &mut address);
+        return Match::AddSlash(address);
+    }
+    Match::Found
+}
+
+/// Searches one level and the levels inside what it finds. True when the search is over: an exact match or a pattern.
+fn search<'g>(x: &mut Exchange<'g>, locations: &'g Locations) -> bool {
+    let mut no_regex = false;
+    match prefix(&locations.prefixes, &x.request.uri) {
+        Some(Prefix::Exact(location)) => {
+            x.location = location;
+            return true;
+        }
+        Some(Prefix::Slash(location)) => {
+            x.location = location;
+            return true;
+        }
+        Some(Prefix::Inclusive(location)) => {
+            x.location = location;
+            no_regex = matches!(location.kind, LocationKind::PrefixNoRegex);
+            if search(x, &location.children) {
+                return true;
+            }
+        }
+        None => {}
+    }
+    if no_regex || locations.regexes.is_empty() {
+        return false;
+    }
+    let uri = std::mem::take(&mut x.request.uri);
+    let found = locations
+        .regexes
+        .iter()
+        .find(|location| match &location.kind {
+            LocationKind::Regex(pattern) => x.matches(pattern, &uri),
+            _ => false,
+        });
+    x.request.uri = uri;
+    match found {
+        Some(location) => {
+            x.location = location;
+            search(x, &location.children);
+            true
+        }
+        None => false,
+    }
+}
+
+enum Prefix<'g> {
+    Exact(&'g Location),
+    /// A location that ends in a slash which the URI lacks.
+    Slash(&'g Location),
+    Inclusive(&'g Location),
+}
+
+/// The exact location or the longest prefix for `uri`.
+fn prefix<'g>(names: &'g [PrefixLocation], uri: &[u8]) -> Option<Prefix<'g>> {
+    let after = names.partition_point(|entry| *entry.name <= *uri);
+    let slash = names.binary_search_by(|entry| entry.name.iter().cmp(uri.iter().chain(b"/")));
+    if let Ok(index) = slash
+        && !names
+            .get(after.wrapping_sub(1))
+            .is_some_and(|e| *e.name == *uri)
+        && let Some(location) = names[index]
+            .exact
+            .iter()
+            .chain(&names[index].inclusive)
+            .find(|location| location.auto_redirect)
+    {
+        return Some(Prefix::Slash(location));
+    }
+    let mut at = after.checked_sub(1);
+    while let Some(index) = at {
+        let entry = &names[index];
+        if uri.starts_with(&entry.name) {
+            let exact = entry
+                .exact
+                .as_ref()
+                .filter(|_| entry.name.len() == uri.len());
+            if let Some(location) = exact {
+                return Some(Prefix::Exact(location));
+            }
+            if let Some(location) = &entry.inclusive {
+                return Some(Prefix::Inclusive(location));
+            }
+        }
+        at = entry.parent;
+    }
+    None
+}
+
+/// The named location `name` (with its `@`) of the server.
+pub fn named<'g>(server: &'g Server, name: &[u8]) -> Option<&'g Arc<Location>> {
+    server
+        .named
+        .iter()
+        .find(|(own, _)| **own == *name)
+        .map(|(_, location)| location)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let ok = |text: &str| {
+            validate_host(text.as_bytes()).map(|h| (String::from_utf8(h.name).unwrap(), h.port))
+        };
+        assert_eq!(ok("Example.COM."), Some(("example.com".into(), 0)));
+        assert_eq!(ok("a:8080"), Some(("a".into(), 8080)));
+        assert_eq!(ok("a:"), Some(("a".into(), 0)));
+        assert_eq!(ok("[::1]:80"), Some(("[::1]".into(), 80)));
+        assert_eq!(ok("a%20b"), Some(("a%20b".into(), 0)));
+        for text in [
+            "", ".", "a..b", "a b", "a/b", "[::1", "[::1]x", "a:65536", "a:8x", "a@b", ":80",
+        ] {
+            assert_eq!(ok(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What one thread owns: its share of the connections, its pools of idle upstream connections, its logs.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+    task::Waker,
+};
+
+use super::{live::Live, proxy::pool::Pools, request::Request, response::Response};
+use crate::{log::AccessLogs, upstream::Attempts};
+
+/// One thread's share of the http service.
+#[derive(Debug)]
+pub struct Thread {
+    /// What all threads share.
+    pub live: Arc<Live>,
+    /// The thread's access logs.
+    pub access: Rc<AccessLogs>,
+    /// Idle connections to upstreams.
+    pub pools: Pools,
+    active: Cell<usize>,
+    shutting_down: Cell<bool>,
+    /// Idle client connections, to be woken when the thread shuts down.
+    idle: RefCell<HashMap<u64, Waker>>,
+    random: Cell<u64>,
+    spare: RefCell<Vec<Parts>>,
+    vecs: RefCell<Vec<Vec<u8>>>,
+}
+
+type Parts = (Request, Response, Attempts);
+
+/// How many spare requests and vectors are kept.
+const KEPT: usize = 64;
+
+impl Thread {
+    /// The calling thread's share of `live`.
+    pub fn new(live: Arc<Live>, access: Rc<AccessLogs>) -> Rc<Self> {
+        let seed = crate::common::clock::now().micros()
+            ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
+        Rc::new(Self {
+            live,
+            access,
+            pools: Pools::default(),
+            active: Cell::new(0),
+            shutting_down: Cell::new(false),
+            idle: RefCell::default(),
+            random: Cell::new(seed | 1),
+            spare: RefCell::default(),
+            vecs: RefCell::default(),
+        })
+    }
+
+    /// Open client connections.
+    pub fn active(&self) -> usize {
+        self.active.get()
+    }
+
+    pub(super) fn opened(&self) {
+        self.active.set(self.active.get() + 1);
+    }
+
+    pub(super) fn closed(&self) {
+        self.active.set(self.active.get() - 1);
+    }
+
+    /// Ends idle connections; those with a request end after it.
+    pub fn shutdown(&self) {
+        self.shutting_down.set(true);
+        for (_, waker) in self.idle.borrow_mut().drain() {
+            waker.wake();
+        }
+        self.pools.clear();
+    }
+
+    /// Whether no further requests are taken.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.get()
+    }
+
+    /// Has the waker called when the thread shuts down.
+    pub(super) fn wake_at_shutdown(&self, conn: u64, waker: &Waker) {
+        match self.idle.borrow_mut().entry(conn) {
+            std::collections::hash_map::Entry::Occupied(mut entry)
+                if !entry.get().will_wake(waker) =>
+            {
+                entry.insert(waker.clone());
+            }
+            std::collections::hash_map::Entry::Occupied(_) => {}
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(waker.clone());
+            }
+        }
+    }
+
+    pub(super) fn forget_idle(&self, conn: u64) {
+        self.idle.borrow_mut().remove(&conn);
+    }
+
+    /// A random number (xorshift64*): for balancing and for `$request_id`, not for secrets.
+    pub fn random(&self) -> u64 {
+        let mut n = self.random.get();
+        n ^= n >> 12;
+        n ^= n << 25;
+        n ^= n >> 27;
+        self.random.set(n);
+        n.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Parts of an exchange, with memory from earlier ones.
+    pub(super) fn recycled(&self) -> Parts {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(super) fn recycle(
+        &self,
+        mut request: Request,
+        mut response: Response,
+        _attempts: Attempts,
+    ) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < KEPT {
+            request.reset();
+            response.reset();
+            spare.push((request, response, Attempts::default()));
+        }
+    }
+
+    /// An empty vector, perhaps with memory from before.
+    pub fn take_vec(&self) -> Vec<u8> {
+        self.vecs
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(512))
+    }
+
+    /// Gives a vector back.
+    pub fn give_vec(&self, mut vec: Vec<u8>) {
+        let mut vecs = self.vecs.borrow_mut();
+        if vecs.len() < KEPT && vec.capacity() <= 8192 {
+            vec.clear();
+            vecs.push(vec);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One connected socket, whatever its kind.
+//!
+//! The poll methods are inherent, so that the engine's own reads and writes need no trait; the traits of tokio are
+//! there for libraries. Reads go through tokio's `AsyncRead`, which forgets the socket's readiness after a short
+//! read: the next read waits for an event and no call is wasted on EAGAIN.
+
+use std::{
+    io::{self, IoSlice},
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream},
+};
+
+use super::sockopt;
+use crate::common::addr::Addr;
+
+/// What `$tcpinfo_*` show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed round trip time, microseconds.
+    pub rtt: u32,
+    /// Its variation, microseconds.
+    pub rttvar: u32,
+    /// Congestion window, segments.
+    pub snd_cwnd: u32,
+    /// Advertised receive space, bytes.
+    pub rcv_space: u32,
+}
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Io {
+    /// TCP over IPv4 or IPv6.
+    Tcp(TcpStream),
+    /// A Unix domain stream socket.
+    Unix(UnixStream),
+}
+
+macro_rules! each {
+    ($io:expr, $stream:ident => $do:expr) => {
+        match $io {
+            Io::Tcp($stream) => $do,
+            Io::Unix($stream) => $do,
+        }
+    };
+}
+
+impl Io {
+    /// Reads into the free part of `buf`; nothing added means the end of the stream.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_read(cx, buf))
+    }
+
+    /// Writes some of `buf`.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self, stream => Pin::new(stream).poll_write(cx, buf))
+    }
+
+    /// Writes some of `bufs`, in order, in one call.
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+    }
+
+    /// Sends FIN; the other direction stays open.
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+
+    /// Waits until there is something to read, or the end, or an error.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_read_ready(cx))
+    }
+
+    /// Waits until there is room to write.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_write_ready(cx))
+    }
+
+    /// Looks at what has arrived without taking it; `Ok(0)` is the end of the stream, `WouldBlock` nothing yet.
+    /// Asks the system each time: this is the test of a pooled connection before it is used again.
+    pub fn peek(&self) -> io::Result<usize> {
+        let mut byte = [std::mem::MaybeUninit::uninit()];
+        self.socket().peek(&mut byte)
+    }
+
+    /// Address of the other side.
+    pub fn peer_addr(&self) -> io::Result<Addr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map(Addr::Inet),
+            Self::Unix(stream) => stream.peer_addr().map(|addr| unix(addr.as_pathname())),
+        }
+    }
+
+    /// Address of this side.
+    pub fn local_addr(&self) -> io::Result<Addr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().map(Addr::Inet),
+            Self::Unix(stream) => stream.local_addr().map(|addr| unix(addr.as_pathname())),
+        }
+    }
+
+    /// `TCP_NODELAY`; nothing to do for other sockets.
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_nodelay(on),
+            Self::Unix(_) => Ok(()),
+        }
+    }
+
+    /// `TCP_CORK` (`tcp_nopush`); nothing to do for other sockets.
+    pub fn set_nopush(&self, on: bool) -> io::Result<()> {
+        match self {
+            Self::Tcp(_) => self.socket().set_tcp_cork(on),
+            Self::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Makes the coming close send RST instead of FIN (`reset_timedout_connection`).
+    pub fn reset_on_close(&self) -> io::Result<()> {
+        self.socket().set_linger(Some(Duration::ZERO))
+    }
+
+    /// The error that the socket holds, if any; asking clears it.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.socket().take_error()
+    }
+
+    /// What the kernel knows of the connection; None where it is not TCP.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        let Self::Tcp(stream) = self else { return None };
+        let info = nix::sys::socket::getsockopt(stream, sockopt::TcpInfo).ok()?;
+        Some(TcpInfo {
+            rtt: info.tcpi_rtt,
+            rttvar: info.tcpi_rttvar,
+            snd_cwnd: info.tcpi_snd_cwnd,
+            rcv_space: info.tcpi_rcv_space,
+        })
+    }
+
+    /// All further options.
+    pub fn socket(&self) -> socket2::SockRef<'_> {
+        each!(self, stream => socket2::SockRef::from(stream))
+    }
+}
+
+/// A Unix socket's name; a client's socket has none.
+fn unix(path: Option<&Path>) -> Addr {
+    Addr::Unix(path.unwrap_or(Path::new("")).into())
+}
+
+impl AsFd for Io {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, stream => stream.as_fd())
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Self::poll_read(self.get_mut(), cx, buf)
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_write(self.get_mut(), cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_write_vectored(self.get_mut(), cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_shutdown(self.get_mut(), cx)
+    }
+}

@@ -1,0 +1,286 @@
+//! Listening sockets: opening them, keeping them over a reload, accepting.
+//!
+//! Mirrors `ngx_open_listening_sockets` and `ngx_configure_listening_sockets` (`core/ngx_connection.c`) and the
+//! matching of old and new sockets in `ngx_init_cycle` (`core/ngx_cycle.c`): a socket whose address is still wanted
+//! stays open, so that no connection in its queue is lost.
+
+use std::{
+    fmt, io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    path::Path,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use socket2::Socket;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::{
+    Io,
+    bind::{self, Reported},
+};
+use crate::{
+    common::{addr::Addr, errno::Errno},
+    conf::model::{Level, Listen, ListenOptions},
+};
+
+/// Takes the messages about sockets.
+pub type Report<'a> = &'a mut dyn FnMut(Level, fmt::Arguments<'_>);
+
+/// How often an address in use is tried, and how long the pause is.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The sockets that `listens` need, each once, in order of appearance. The position in this list is the number by
+/// which a connection's socket is known.
+pub fn sockets(listens: &[Listen]) -> Vec<&ListenOptions> {
+    let mut sockets: Vec<&ListenOptions> = Vec::new();
+    for listen in listens {
+        let owner = listens
+            .iter()
+            .find(|other| other.options.addr == listen.bind_addr)
+            .unwrap_or(listen);
+        if !sockets
+            .iter()
+            .any(|socket| socket.addr == owner.options.addr)
+        {
+            sockets.push(&owner.options);
+        }
+    }
+    sockets
+}
+
+/// All listening sockets of a configuration, in the order of [`sockets`].
+#[derive(Debug, Default)]
+pub struct Listeners {
+    list: Vec<Listener>,
+}
+
+/// One address and its sockets: one, or with `reuseport` one for each thread.
+#[derive(Debug)]
+struct Listener {
+    addr: Addr,
+    backlog: i32,
+    deferred: bool,
+    sockets: Vec<Arc<Socket>>,
+}
+
+impl Listeners {
+    /// Opens what `wanted` asks for; sockets of `previous` with the same address are used again. With `testing`
+    /// (`-t`) an address in use is no error. None when it failed; why was reported.
+    pub fn open(
+        wanted: &[&ListenOptions],
+        threads: usize,
+        previous: &Self,
+        testing: bool,
+        report: Report<'_>,
+    ) -> Option<Self> {
+        let mut list: Vec<_> = wanted
+            .iter()
+            .map(|options| Listener::inherit(options, previous, report))
+            .collect();
+        for _ in 0..TRIES {
+            let mut failed = false;
+            for (listener, options) in list.iter_mut().zip(wanted) {
+                failed |= !listener.fill(options, threads, testing, report).ok()?;
+            }
+            if !failed {
+                if !testing {
+                    for (listener, options) in list.iter_mut().zip(wanted) {
+                        listener.configure(options, report);
+                    }
+                }
+                return Some(Self { list });
+            }
+            report(
+                Level::Notice,
+                format_args!("try again to bind() after 500ms"),
+            );
+            thread::sleep(PAUSE);
+        }
+        report(Level::Emerg, format_args!("still could not bind()"));
+        None
+    }
+
+    /// Sockets that a process before this one left open, by number, to be used by [`Self::open`].
+    pub fn inherited(fds: Vec<OwnedFd>, report: Report<'_>) -> Self {
+        let mut list: Vec<Listener> = Vec::new();
+        for fd in fds {
+            let number = fd.as_raw_fd();
+            let socket = Socket::from(fd);
+            match local_addr(&socket) {
+                Ok(addr) => match list.iter_mut().find(|listener| listener.addr == addr) {
+                    Some(listener) => listener.sockets.push(Arc::new(socket)),
+                    None => list.push(Listener {
+                        addr,
+                        backlog: -1,
+                        deferred: false,
+                        sockets: vec![Arc::new(socket)],
+                    }),
+                },
+                Err(error) => report(
+                    Level::Crit,
+                    format_args!(
+                        "getsockname() of the inherited socket #{number} failed ({})",
+                        Errno(&error)
+                    ),
+                ),
+            }
+        }
+        Self { list }
+    }
+
+    /// The descriptors, for a new binary.
+    pub fn fds(&self) -> Vec<RawFd> {
+        let sockets = self.list.iter().flat_map(|listener| &listener.sockets);
+        sockets.map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Thread number `thread`'s share of each socket. Needs tokio's context.
+    pub fn acceptors(&self, thread: usize, threads: usize) -> io::Result<Vec<Vec<Acceptor>>> {
+        self.list
+            .iter()
+            .map(|listener| {
+                let count = listener.sockets.len();
+                let shared = count == 1;
+                listener
+                    .sockets
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| shared || index % threads == thread)
+                    .map(|(_, socket)| Acceptor::new(&listener.addr, socket))
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// Removes the files of Unix sockets that `kept` does not have; before this is dropped after a reload.
+    pub fn retire(&self, kept: &Self, report: Report<'_>) {
+        for Listener { addr, .. } in &self.list {
+            let gone = !kept.list.iter().any(|listener| listener.addr == *addr);
+            if let (Addr::Unix(path), true) = (addr, gone) {
+                report(
+                    Level::Warn,
+                    format_args!("deleting socket {}", path.display()),
+                );
+                bind::delete(path, report);
+            }
+        }
+    }
+
+    /// Removes the files of Unix sockets; before this is dropped at the end of the program.
+    pub fn close(&self, report: Report<'_>) {
+        for Listener { addr, .. } in &self.list {
+            if let Addr::Unix(path) = addr {
+                bind::delete(path, report);
+            }
+        }
+    }
+}
+
+fn local_addr(socket: &Socket) -> io::Result<Addr> {
+    let name = socket.local_addr()?;
+    match name.as_socket() {
+        Some(addr) => Ok(Addr::Inet(addr)),
+        None => Ok(Addr::Unix(
+            name.as_pathname().unwrap_or(Path::new("")).into(),
+        )),
+    }
+}
+
+impl Listener {
+    /// The sockets of `previous` for the address of `options`, if it has any.
+    fn inherit(options: &ListenOptions, previous: &Listeners, report: Report<'_>) -> Self {
+        let old = previous
+            .list
+            .iter()
+            .find(|listener| listener.addr == options.addr);
+        let sockets = old.map_or(Vec::new(), |old| old.sockets.clone());
+        if options.reuseport {
+            // Without it on the first socket no other can be bound beside it.
+            for socket in &sockets {
+                if let Err(error) = socket.set_reuse_port(true) {
+                    report(
+                        Level::Alert,
+                        format_args!(
+                            "setsockopt(SO_REUSEPORT) {} failed, ignored ({})",
+                            options.addr,
+                            Errno(&error)
+                        ),
+                    );
+                }
+            }
+        }
+        Self {
+            addr: options.addr.clone(),
+            backlog: old.map_or(options.backlog, |old| old.backlog),
+            deferred: old.is_some_and(|old| old.deferred),
+            sockets,
+        }
+    }
+
+    /// Opens the sockets that are missing; false when the address is in use.
+    fn fill(
+        &mut self,
+        options: &ListenOptions,
+        threads: usize,
+        testing: bool,
+        report: Report<'_>,
+    ) -> Result<bool, Reported> {
+        let wanted = if options.reuseport && !testing {
+            threads
+        } else {
+            1
+        };
+        while self.sockets.len() < wanted {
+            match bind::open(options, testing, report)? {
+                Some(socket) => self.sockets.push(Arc::new(socket)),
+                None => return Ok(testing),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sets what may change at each reload.
+    fn configure(&mut self, options: &ListenOptions, report: Report<'_>) {
+        for socket in &self.sockets {
+            bind::set_options(socket, options, report);
+            if self.backlog != options.backlog {
+                bind::set_backlog(socket, options, report);
+            }
+            if self.deferred != options.deferred {
+                bind::set_deferred(socket, options, report);
+            }
+        }
+        self.backlog = options.backlog;
+        self.deferred = options.deferred;
+    }
+}
+
+/// A thread's end of a listening socket.
+#[derive(Debug)]
+pub enum Acceptor {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A Unix domain socket.
+    Unix(UnixListener),
+}
+
+impl Acceptor {
+    fn new(addr: &Addr, socket: &Socket) -> io::Result<Self> {
+        let fd = OwnedFd::from(socket.try_clone()?);
+        match addr {
+            Addr::Inet(_) => TcpListener::from_std(fd.into()).map(Self::Tcp),
+            Addr::Unix(_) => UnixListener::from_std(fd.into()).map(Self::Unix),
+        }
+    }
+
+    /// The next connection.
+    pub async fn accept(&self) -> io::Result<Io> {
+        match self {
+            Self::Tcp(listener) => Ok(Io::Tcp(listener.accept().await?.0)),
+            Self::Unix(listener) => Ok(Io::Unix(listener.accept().await?.0)),
+        }
+    }
+}

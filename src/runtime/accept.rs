@@ -1,0 +1,81 @@
+//! Accepting connections.
+//!
+//! Mirrors `ngx_event_accept` (`event/ngx_event_accept.c`): one connection at a time, so that threads with the same
+//! socket share a burst; out of descriptors, nothing is accepted for a while.
+
+use std::{io, rc::Rc, time::Duration};
+
+use crate::{
+    common::errno::Errno, conf::model::Level, http, log::ErrorSink, net::listen::Acceptor,
+};
+
+use super::thread::Count;
+
+/// A listening socket in one thread.
+pub(super) struct Door {
+    pub(super) acceptor: Acceptor,
+    /// Its number among the sockets of the configuration.
+    pub(super) socket: usize,
+    /// `worker_connections`
+    pub(super) limit: usize,
+    /// No other thread accepts from the socket.
+    pub(super) alone: bool,
+    pub(super) log: ErrorSink,
+    pub(super) thread: Rc<http::Thread>,
+    pub(super) count: Rc<Count>,
+}
+
+/// The pause when there are no descriptors left, nginx's `accept_mutex_delay`.
+const PAUSE: Duration = Duration::from_millis(500);
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ECONNABORTED: i32 = 103;
+
+/// Accepts and serves until it is aborted.
+pub(super) async fn accept(door: Door) {
+    loop {
+        match door.acceptor.accept().await {
+            Ok(_) if door.count.open() >= door.limit => {
+                let limit = door.limit;
+                door.log.emit(
+                    Level::Alert,
+                    None,
+                    format_args!("{limit} worker_connections are not enough"),
+                );
+            }
+            Ok(io) => {
+                let Ok(peer) = io.peer_addr() else { continue };
+                let (thread, socket, entered) =
+                    (door.thread.clone(), door.socket, door.count.enter());
+                tokio::task::spawn_local(async move {
+                    thread.serve(io, peer, socket).await;
+                    drop(entered);
+                });
+            }
+            Err(error) => {
+                if report(&error, door.log) {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+        if !door.alone {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Logs a failure; true when there is no use in trying again soon.
+fn report(error: &io::Error, log: ErrorSink) -> bool {
+    let code = error.raw_os_error().unwrap_or(0);
+    let level = match code {
+        ECONNABORTED => Level::Error,
+        EMFILE | ENFILE => Level::Crit,
+        _ => Level::Alert,
+    };
+    log.emit(
+        level,
+        None,
+        format_args!("accept4() failed ({})", Errno(error)),
+    );
+    code != ECONNABORTED
+}

@@ -1,0 +1,196 @@
+//! One worker thread, from its runtime's start to its last connection.
+
+use std::{
+    cell::Cell,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{
+    runtime::Builder,
+    sync::mpsc,
+    task::{JoinHandle, LocalSet},
+};
+
+use super::accept::{Door, accept};
+use crate::{
+    common::errno::Errno,
+    conf::model::{Config, Level},
+    http::{self, Live},
+    log::{AccessLogs, Logs},
+    net::listen::Listeners,
+};
+
+/// What the main thread asks of a worker thread.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Finish what is there.
+    Quit,
+    /// Stop at once.
+    Terminate,
+    /// Hand over log lines, then drop the sender.
+    Flush(std::sync::mpsc::Sender<()>),
+}
+
+/// What a thread is made of.
+pub(super) struct Setup {
+    pub(super) number: usize,
+    pub(super) config: Arc<Config>,
+    pub(super) logs: Logs,
+    pub(super) listeners: Arc<Listeners>,
+    pub(super) live: Arc<Live>,
+}
+
+/// Counts the thread's connections.
+#[derive(Default)]
+pub(super) struct Count {
+    open: Cell<usize>,
+    waiting: Cell<Option<Waker>>,
+}
+
+impl Count {
+    pub(super) fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// One more, until the guard is dropped.
+    pub(super) fn enter(self: &Rc<Self>) -> Entered {
+        self.open.set(self.open.get() + 1);
+        Entered(self.clone())
+    }
+
+    /// Ready when there are none.
+    fn poll_zero(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.open.get() == 0 {
+            return Poll::Ready(());
+        }
+        self.waiting.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+/// One open connection.
+pub(super) struct Entered(Rc<Count>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        if self.0.open.get() == 0
+            && let Some(waker) = self.0.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// Runs a thread; `started` is dropped when it accepts connections, or when it cannot.
+pub(super) fn run(
+    setup: Setup,
+    commands: mpsc::UnboundedReceiver<Command>,
+    started: std::sync::mpsc::Sender<()>,
+) {
+    let logs = setup.logs.clone();
+    let emerg = |what: &str, error: std::io::Error| {
+        logs.main().emit(
+            Level::Emerg,
+            None,
+            format_args!("{what} failed ({})", Errno(&error)),
+        );
+    };
+    match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let local = LocalSet::new();
+            let served = local.block_on(&runtime, serve(setup, commands, started));
+            if let Err(error) = served {
+                emerg("listening in a worker thread", error);
+            }
+        }
+        Err(error) => emerg("epoll_create()", error),
+    }
+}
+
+async fn serve(
+    setup: Setup,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+    started: std::sync::mpsc::Sender<()>,
+) -> std::io::Result<()> {
+    let access = AccessLogs::new(setup.logs.clone());
+    let flusher = access.clone();
+    tokio::task::spawn_local(async move { flusher.run().await });
+    let thread = http::Thread::new(setup.live.clone(), access.clone());
+    tokio::task::spawn_local(http::watch(Rc::downgrade(&thread)));
+    let count = Rc::new(Count::default());
+    let doors = open_doors(&setup, &thread, &count)?;
+    let patience = setup.config.main.worker_shutdown_timeout;
+    drop((setup, started));
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Flush(done) => flush(&access, done),
+            Command::Terminate => break,
+            Command::Quit => {
+                doors.iter().for_each(JoinHandle::abort);
+                thread.shutdown();
+                let rest = drain(&mut commands, &count, &access);
+                match patience {
+                    // What is still open then is dropped with the runtime.
+                    Some(patience) => _ = tokio::time::timeout(patience, rest).await,
+                    None => rest.await,
+                }
+                break;
+            }
+        }
+    }
+    access.flush();
+    Ok(())
+}
+
+/// Waits until the last connection has ended, or for [`Command::Terminate`].
+async fn drain(
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+    count: &Count,
+    access: &AccessLogs,
+) {
+    std::future::poll_fn(|cx| {
+        loop {
+            match commands.poll_recv(cx) {
+                Poll::Ready(Some(Command::Flush(done))) => flush(access, done),
+                Poll::Ready(Some(Command::Quit)) => {}
+                Poll::Ready(Some(Command::Terminate) | None) => return Poll::Ready(()),
+                Poll::Pending => return count.poll_zero(cx),
+            }
+        }
+    })
+    .await;
+}
+
+fn flush(access: &AccessLogs, done: std::sync::mpsc::Sender<()>) {
+    access.flush();
+    drop(done);
+}
+
+/// A task for each listening socket of this thread.
+fn open_doors(
+    setup: &Setup,
+    thread: &Rc<http::Thread>,
+    count: &Rc<Count>,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let threads = setup.config.main.worker_processes;
+    let acceptors = setup.listeners.acceptors(setup.number, threads)?;
+    let mut doors = Vec::new();
+    for (socket, list) in acceptors.into_iter().enumerate() {
+        for acceptor in list {
+            let door = Door {
+                acceptor,
+                socket,
+                limit: setup.config.events.worker_connections,
+                alone: threads == 1,
+                log: setup.logs.main(),
+                thread: thread.clone(),
+                count: count.clone(),
+            };
+            doors.push(tokio::task::spawn_local(accept(door)));
+        }
+    }
+    Ok(doors)
+}
