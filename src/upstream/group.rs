@@ -50,6 +50,7 @@ pub struct Peer {
 pub(super) struct Side {
     pub(super) range: Range<usize>,
     pub(super) total_weight: u64,
+    pub(super) weighted: bool,
     /// Peers that are not down.
     pub(super) tries: u32,
     pub(super) balancer: Box<dyn Balancer>,
@@ -122,7 +123,7 @@ impl Group {
 
     /// Tries under way at peer number `index`.
     pub fn conns(&self, index: usize) -> u32 {
-        self.state().live[index].conns
+        self.state().memory[index].conns
     }
 
     pub(super) fn least_time(&self) -> Option<(model::LeastTimeMode, bool)> {
@@ -161,6 +162,7 @@ impl Side {
         Self {
             range: start..peers.len(),
             total_weight: weights.iter().map(|w| u64::from(*w)).sum(),
+            weighted: weights.windows(2).any(|pair| pair[0] != pair[1]),
             tries: u32::try_from(tries).unwrap_or(u32::MAX),
             balancer: balance::balancer(&conf.method, &names, &weights),
         }

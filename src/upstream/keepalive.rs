@@ -127,8 +127,8 @@ mod tests {
             connections,
             local: false,
             requests: 1000,
-            time: Duration::from_secs(3600),
-            timeout: Duration::from_secs(60),
+            time: Duration::from_hours(1),
+            timeout: Duration::from_mins(1),
         })
     }
 

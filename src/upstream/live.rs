@@ -1,7 +1,7 @@
 //! What is known of the peers at this moment: connections, failures, weights, times. Always behind the group's mutex.
 //!
-//! Mirrors the moving part of `ngx_http_upstream_rr_peer_t`. What a pick reads of a peer is one cache line, so that a walk
-//! over a thousand peers takes microseconds; the rest is beside it. And what a pick compares is computed when it changes, not
+//! Mirrors the moving part of `ngx_http_upstream_rr_peer_t`. What a pick reads of every peer is half a cache line, so that a
+//! walk over a thousand peers takes microseconds; the rest is beside it. And what a pick compares is computed when it changes, not
 //! when it is compared: [`State::refresh`] keeps that so, hence all changes are methods of [`State`].
 
 use crate::conf::model::{LeastTimeMode, UpstreamServer};
@@ -30,41 +30,36 @@ pub(super) enum Compared {
     Time(LeastTimeMode),
 }
 
-/// What a pick reads and writes of a peer.
+/// What a pick reads and writes of every peer.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
 pub(super) struct Live {
     pub(super) current_weight: i64,
-    /// Second of the last failure or of the pick that may end a bench.
-    pub(super) checked: i64,
-    /// What the method compares, if it is usable; a pick that looked at a peer which was not settled wrote it.
+    /// What the method compares, if the peer is usable; a pick that looked at one which was not settled wrote it.
     pub(super) load: u64,
     /// Up to this second it is usable and `load` is right.
     pub(super) settled_until: i64,
+    pub(super) weight: u32,
+    pub(super) effective_weight: u32,
+}
+
+/// What picks need not look at for every peer.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
     /// Tries under way.
     pub(super) conns: u32,
     /// As many tries may be under way: `max_conns`, nothing when it is down.
     room: u32,
     /// Failures that count against `max_fails`.
     pub(super) fails: u32,
-    /// With as many failures it is benched: `max_fails`.
-    bench_at: u32,
-    pub(super) weight: u32,
-    pub(super) effective_weight: u32,
+    max_fails: u32,
     /// Seconds.
     pub(super) fail_timeout: u32,
-    /// Requests that have not reached the mode's event yet.
-    pub(super) inflight: u32,
-}
-
-/// What picks need not look at for every peer.
-#[derive(Clone, Debug)]
-pub(super) struct Memory {
+    /// Second of the last failure or of the pick that may end a bench.
+    pub(super) checked: i64,
     /// Second of the last failure.
     pub(super) accessed: i64,
     pub(super) times: Times,
     pub(super) inflight: Inflight,
-    max_fails: u32,
 }
 
 /// Averages of a peer's times.
@@ -98,9 +93,10 @@ impl Times {
     }
 }
 
-/// Ages of the requests that have not reached the mode's event yet; how many there are is in [`Live::inflight`].
+/// Requests that have not reached the mode's event yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inflight {
+    pub(super) reqs: u32,
     /// Sum of their ages at `changed`, in milliseconds.
     pub(super) ages: u64,
     pub(super) changed: u64,
@@ -109,34 +105,36 @@ pub(super) struct Inflight {
 }
 
 impl Inflight {
-    /// Folds the mean age of `reqs` requests, at least one, into the average; before each pick, for each candidate.
-    pub(super) fn observe(&mut self, reqs: u32, now: u64) {
+    /// Folds their mean age into the average; before each pick, for each candidate that has some.
+    pub(super) fn observe(&mut self, now: u64) {
         // DIFFERS: one monotonic clock and saturating arithmetic. nginx subtracts one worker's cached clock from
         // another's as unsigned numbers, and the peer goes to the cap for some 640 samples.
-        let age = self.ages / u64::from(reqs) + now.saturating_sub(self.changed);
+        let age = self.ages / u64::from(self.reqs.max(1)) + now.saturating_sub(self.changed);
         self.time.record(age);
     }
 
-    /// One more than `reqs`.
-    fn begin(&mut self, reqs: u32, now: u64) {
-        if reqs == 0 {
+    /// One more.
+    fn begin(&mut self, now: u64) {
+        if self.reqs == 0 {
             self.changed = now;
         }
-        self.grow(reqs, now);
+        self.grow(now);
+        self.reqs += 1;
     }
 
-    /// One less than `reqs`; it was under way for `own` milliseconds.
-    fn end(&mut self, reqs: u32, now: u64, own: u64) {
-        if reqs <= 1 {
+    /// One less; it was under way for `own` milliseconds.
+    fn end(&mut self, now: u64, own: u64) {
+        if self.reqs <= 1 {
             self.ages = 0;
         } else {
-            self.grow(reqs, now);
+            self.grow(now);
             self.ages = self.ages.saturating_sub(own);
         }
+        self.reqs = self.reqs.saturating_sub(1);
     }
 
-    fn grow(&mut self, reqs: u32, now: u64) {
-        self.ages += now.saturating_sub(self.changed) * u64::from(reqs);
+    fn grow(&mut self, now: u64) {
+        self.ages += now.saturating_sub(self.changed) * u64::from(self.reqs);
         self.changed = self.changed.max(now);
     }
 }
@@ -160,22 +158,22 @@ impl State {
 
     /// A try begins.
     pub(super) fn begin(&mut self, index: usize) {
-        self.live[index].conns += 1;
+        self.memory[index].conns += 1;
         self.refresh(index);
     }
 
     /// A try ends.
     pub(super) fn end(&mut self, index: usize) {
-        let live = &mut self.live[index];
-        live.conns = live.conns.saturating_sub(1);
+        let memory = &mut self.memory[index];
+        memory.conns = memory.conns.saturating_sub(1);
         self.refresh(index);
     }
 
     /// It was chosen among several in second `now`.
     pub(super) fn check(&mut self, index: usize, now: i64) {
-        let live = &mut self.live[index];
-        if now - live.checked > i64::from(live.fail_timeout) {
-            live.checked = now;
+        let memory = &mut self.memory[index];
+        if now - memory.checked > i64::from(memory.fail_timeout) {
+            memory.checked = now;
             self.refresh(index);
         }
     }
@@ -183,28 +181,27 @@ impl State {
     /// A try failed; true when the peer is out of the game now.
     pub(super) fn fail(&mut self, index: usize, now: i64) -> bool {
         let (live, memory) = (&mut self.live[index], &mut self.memory[index]);
-        live.fails = live.fails.saturating_add(1);
-        live.checked = now;
+        memory.fails = memory.fails.saturating_add(1);
         memory.accessed = now;
-        let disabled = live.fails >= live.bench_at;
-        if memory.max_fails > 0 {
-            let loss = live.weight / memory.max_fails;
-            live.effective_weight = live.effective_weight.saturating_sub(loss);
-        }
+        memory.checked = now;
+        let loss = live.weight.checked_div(memory.max_fails).unwrap_or(0);
+        live.effective_weight = live.effective_weight.saturating_sub(loss);
+        let disabled = memory.has_failed();
         self.refresh(index);
         disabled
     }
 
     /// A try did not fail: an earlier bench is over once the peer was checked since.
     pub(super) fn succeed(&mut self, index: usize) {
-        if self.live[index].fails > 0 && self.memory[index].accessed < self.live[index].checked {
+        let memory = &self.memory[index];
+        if memory.fails > 0 && memory.accessed < memory.checked {
             self.forgive(index);
         }
     }
 
     /// Its failures are forgotten.
     pub(super) fn forgive(&mut self, index: usize) {
-        self.live[index].fails = 0;
+        self.memory[index].fails = 0;
         self.refresh(index);
     }
 
@@ -216,82 +213,45 @@ impl State {
 
     /// One more request counts as unfinished.
     pub(super) fn begin_inflight(&mut self, index: usize, now: u64) {
-        let live = &mut self.live[index];
-        self.memory[index].inflight.begin(live.inflight, now);
-        live.inflight += 1;
+        self.memory[index].inflight.begin(now);
         self.refresh(index);
     }
 
     /// One less; it was under way for `own` milliseconds.
     pub(super) fn end_inflight(&mut self, index: usize, now: u64, own: u64) {
-        let live = &mut self.live[index];
-        self.memory[index].inflight.end(live.inflight, now, own);
-        live.inflight = live.inflight.saturating_sub(1);
+        self.memory[index].inflight.end(now, own);
         self.refresh(index);
     }
 
     /// Computes what picks compare; after every change.
     pub(super) fn refresh(&mut self, index: usize) {
         let (live, memory) = (&mut self.live[index], &self.memory[index]);
-        let usable = live.has_room() && live.fails < live.bench_at;
-        let until = match self.compared {
-            Compared::Nothing => i64::MAX,
-            Compared::Conns => {
-                live.load = live.conns.into();
-                i64::MAX
-            }
+        let mut until = i64::MAX;
+        match self.compared {
+            Compared::Nothing => {}
+            Compared::Conns => live.load = memory.conns.into(),
             Compared::Time(mode) => {
-                live.load = live.estimate(memory.times.score(mode));
-                if live.inflight > 0 {
-                    i64::MIN
-                } else {
-                    live.checked.saturating_add(live.fail_timeout.into())
+                live.load = memory.estimate(memory.times.score(mode));
+                until = memory.checked.saturating_add(memory.fail_timeout.into());
+                if memory.inflight.reqs > 0 {
+                    until = i64::MIN;
                 }
             }
-        };
+        }
+        let usable = memory.has_room() && !memory.has_failed();
         live.settled_until = if usable { until } else { i64::MIN };
     }
 }
 
 impl Live {
-    pub(super) fn new(server: &UpstreamServer) -> Self {
-        let limit = |value: u32| if value == 0 { u32::MAX } else { value };
+    fn new(server: &UpstreamServer) -> Self {
         Self {
             current_weight: 0,
-            checked: NEVER,
             load: 0,
             settled_until: i64::MIN,
-            conns: 0,
-            room: if server.down {
-                0
-            } else {
-                limit(server.max_conns)
-            },
-            fails: 0,
-            bench_at: limit(server.max_fails),
             weight: server.weight,
             effective_weight: server.weight,
-            fail_timeout: server.fail_timeout.as_secs().try_into().unwrap_or(u32::MAX),
-            inflight: 0,
         }
-    }
-
-    /// Whether a pick may choose it in second `now`.
-    #[inline]
-    pub(super) fn is_usable(&self, now: i64) -> bool {
-        self.settled_until >= now || self.has_room() && !self.is_benched(now)
-    }
-
-    /// Whether it is not down and not at `max_conns`.
-    #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.conns < self.room
-    }
-
-    /// Whether it failed too often of late.
-    #[inline]
-    pub(super) fn is_benched(&self, now: i64) -> bool {
-        self.fails >= self.bench_at && now - self.checked <= i64::from(self.fail_timeout)
     }
 
     /// Its step of smooth weighted round robin; the weight that it put in.
@@ -301,6 +261,51 @@ impl Live {
         self.current_weight += bid;
         self.effective_weight += u32::from(self.effective_weight < self.weight);
         bid
+    }
+}
+
+/// Peers slower than this are equally bad, in milliseconds: then connections decide.
+const SLOWEST: u32 = 5000;
+/// Times within one such step are equal, in milliseconds.
+const STEP: u32 = 20;
+
+impl Memory {
+    fn new(server: &UpstreamServer) -> Self {
+        let room = match server.max_conns {
+            _ if server.down => 0,
+            0 => u32::MAX,
+            max_conns => max_conns,
+        };
+        Self {
+            conns: 0,
+            room,
+            fails: 0,
+            max_fails: server.max_fails,
+            fail_timeout: server.fail_timeout.as_secs().try_into().unwrap_or(u32::MAX),
+            checked: NEVER,
+            accessed: NEVER,
+            times: Times::default(),
+            inflight: Inflight::default(),
+        }
+    }
+
+    /// Whether a pick may choose it in second `now`.
+    pub(super) fn is_usable(&self, now: i64) -> bool {
+        self.has_room() && !self.is_benched(now)
+    }
+
+    /// Whether it is not down and not at `max_conns`.
+    pub(super) fn has_room(&self) -> bool {
+        self.conns < self.room
+    }
+
+    /// Whether it failed too often of late.
+    pub(super) fn is_benched(&self, now: i64) -> bool {
+        self.has_failed() && now - self.checked <= i64::from(self.fail_timeout)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.max_fails > 0 && self.fails >= self.max_fails
     }
 
     /// Estimated milliseconds until it is done with what it has and one more, if one takes `time`.
@@ -314,22 +319,6 @@ impl Live {
     }
 }
 
-/// Peers slower than this are equally bad, in milliseconds: then connections decide.
-const SLOWEST: u32 = 5000;
-/// Times within one such step are equal, in milliseconds.
-const STEP: u32 = 20;
-
-impl Memory {
-    fn new(server: &UpstreamServer) -> Self {
-        Self {
-            accessed: NEVER,
-            times: Times::default(),
-            inflight: Inflight::default(),
-            max_fails: server.max_fails,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,32 +326,32 @@ mod tests {
     #[test]
     fn inflight_keeps_the_sum_of_ages() {
         let mut inflight = Inflight::default();
-        inflight.begin(0, 1000);
-        inflight.begin(1, 1010);
+        inflight.begin(1000);
+        inflight.begin(1010);
         assert_eq!(inflight.ages, 10);
-        inflight.observe(2, 1030);
+        inflight.observe(1030);
         assert_eq!(inflight.time.millis(), Some(25), "(30 + 20) / 2");
-        inflight.end(2, 1030, 30);
+        inflight.end(1030, 30);
         assert_eq!((inflight.ages, inflight.changed), (20, 1030));
-        inflight.end(1, 1100, 90);
+        inflight.end(1100, 90);
         assert_eq!(inflight.ages, 0);
-        inflight.begin(0, 9000);
+        inflight.begin(9000);
         assert_eq!((inflight.ages, inflight.changed), (0, 9000));
     }
 
     #[test]
     fn a_clock_behind_another_thread_s_changes_nothing() {
         let mut inflight = Inflight::default();
-        inflight.begin(0, 1000);
-        inflight.begin(1, 990);
-        inflight.observe(2, 980);
+        inflight.begin(1000);
+        inflight.begin(990);
+        inflight.observe(980);
         assert_eq!(inflight.time.millis(), Some(0));
-        inflight.end(2, 985, 40);
+        inflight.end(985, 40);
         assert_eq!((inflight.ages, inflight.changed), (0, 1000));
     }
 
     #[test]
-    fn what_a_pick_reads_is_one_cache_line() {
-        assert_eq!(size_of::<Live>(), 64);
+    fn what_a_pick_reads_is_half_a_cache_line() {
+        assert_eq!(size_of::<Live>(), 32);
     }
 }

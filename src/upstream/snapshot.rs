@@ -87,22 +87,22 @@ impl Saved {
             weight: live.weight,
             effective_weight: live.effective_weight,
             current_weight: live.current_weight,
-            fails: live.fails,
+            fails: memory.fails,
             accessed: age(memory.accessed),
-            checked: age(live.checked),
+            checked: age(memory.checked),
             times: memory.times,
         }
     }
 
     fn restore(&self, state: &mut State, index: usize, now: i64) {
-        state.memory[index].times = self.times;
+        let (live, memory) = (&mut state.live[index], &mut state.memory[index]);
+        memory.times = self.times;
+        memory.fails = self.fails;
         if let Some(age) = self.accessed {
-            state.memory[index].accessed = now.saturating_sub(age);
+            memory.accessed = now.saturating_sub(age);
         }
-        let live = &mut state.live[index];
-        live.fails = self.fails;
         if let Some(age) = self.checked {
-            live.checked = now.saturating_sub(age);
+            memory.checked = now.saturating_sub(age);
         }
         // Under another weight the old balance means nothing.
         if self.weight == live.weight {

@@ -98,7 +98,7 @@ impl Tries {
         let mut state = group.state();
         let picked = if group.single {
             // Never benched, and tried as often as givebacks allow.
-            state.live[0].has_room().then_some(0)
+            state.memory[0].has_room().then_some(0)
         } else {
             pick(group, &mut state, on_backup, walk, cx)
         };
@@ -175,6 +175,7 @@ fn pick(
             peers: &mut state.live[side.range.clone()],
             memory: &mut state.memory[side.range.clone()],
             total_weight: side.total_weight,
+            weighted: side.weighted,
             walk,
             now,
         };

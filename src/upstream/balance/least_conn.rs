@@ -14,7 +14,7 @@ pub(super) struct LeastConn;
 impl Balancer for LeastConn {
     fn pick(&self, set: &mut Set<'_>, _cx: &mut PickCx<'_>) -> Option<usize> {
         let now = set.now;
-        least::pick(set, Equals::Leader, |peer, _| {
+        least::pick(set, Equals::Leader, |peer| {
             if peer.is_usable(now) {
                 peer.conns.into()
             } else {

@@ -5,7 +5,7 @@
 use crate::conf::model::LeastTimeMode;
 
 use super::{
-    Balancer, Live, Memory, PickCx, Set,
+    Balancer, Memory, PickCx, Set,
     least::{self, Equals, NO_CANDIDATE},
 };
 
@@ -19,9 +19,9 @@ pub(super) struct LeastTime {
 impl Balancer for LeastTime {
     fn pick(&self, set: &mut Set<'_>, cx: &mut PickCx<'_>) -> Option<usize> {
         let (seconds, now) = (set.now, cx.now);
-        least::pick(set, Equals::First, |peer, memory| {
+        least::pick(set, Equals::First, |peer| {
             if peer.is_usable(seconds) {
-                self.estimate(peer, memory, seconds, now)
+                self.estimate(peer, seconds, now)
             } else {
                 NO_CANDIDATE
             }
@@ -33,18 +33,18 @@ impl LeastTime {
     /// Estimated milliseconds until `peer` is done with what it has and one more, in second `seconds`, millisecond `now`.
     /// Apart, to keep the walk tight: few peers need it.
     #[inline(never)]
-    fn estimate(&self, peer: &Live, memory: &mut Memory, seconds: i64, now: u64) -> u64 {
-        let mut time = decayed(memory.times.score(self.mode), peer, seconds);
-        if peer.inflight > 0 {
-            memory.inflight.observe(peer.inflight, now);
-            time = time.max(memory.inflight.time.score());
+    fn estimate(&self, peer: &mut Memory, seconds: i64, now: u64) -> u64 {
+        let mut time = decayed(peer.times.score(self.mode), peer, seconds);
+        if peer.inflight.reqs > 0 {
+            peer.inflight.observe(now);
+            time = time.max(peer.inflight.time.score());
         }
         peer.estimate(time)
     }
 }
 
 /// The average, halved for each `fail_timeout` that the peer was not asked, so that slow peers get another chance.
-fn decayed(average: u32, peer: &Live, now: i64) -> u32 {
+fn decayed(average: u32, peer: &Memory, now: i64) -> u32 {
     let idle = now - peer.checked;
     let timeout = i64::from(peer.fail_timeout);
     if average == 0 || idle <= timeout {
@@ -76,16 +76,17 @@ mod tests {
         if let Some(average) = average {
             state.record(0, HEADER.mode, average.into());
         }
-        state.live[0].checked = 1000;
-        state.live[0].conns = conns;
+        state.memory[0].checked = 1000;
+        state.memory[0].conns = conns;
         state.refresh(0);
         state
     }
 
     fn estimate_of(state: &mut State) -> u64 {
         let live = &state.live[0];
-        let load = HEADER.estimate(live, &mut state.memory[0], 1000, 1_000_000);
-        assert!(live.inflight > 0 || live.settled_until >= 1000 && live.load == load);
+        let memory = &mut state.memory[0];
+        let load = HEADER.estimate(memory, 1000, 1_000_000);
+        assert!(memory.inflight.reqs > 0 || live.settled_until >= 1000 && live.load == load);
         load
     }
 
@@ -122,7 +123,7 @@ mod tests {
             (i64::MAX / 8, 0),
         ] {
             assert_eq!(
-                decayed(1000, &peer(None, 0).live[0], now),
+                decayed(1000, &peer(None, 0).memory[0], now),
                 expected,
                 "{now}"
             );

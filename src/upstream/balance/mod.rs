@@ -37,6 +37,8 @@ pub(super) struct Set<'a> {
     pub(super) memory: &'a mut [Memory],
     /// Sum of their weights.
     pub(super) total_weight: u64,
+    /// Whether one weighs more than another.
+    pub(super) weighted: bool,
     /// This request's progress.
     pub(super) walk: &'a mut Walk,
     /// Whole seconds.
@@ -47,7 +49,12 @@ impl Set<'_> {
     /// Whether this request may go to the peer.
     #[inline]
     pub(super) fn is_candidate(&self, index: usize) -> bool {
-        !self.walk.tried.contains(index) && self.peers[index].is_usable(self.now)
+        !self.walk.tried.contains(index) && self.is_usable(index)
+    }
+
+    #[inline]
+    fn is_usable(&self, index: usize) -> bool {
+        self.peers[index].settled_until >= self.now || self.memory[index].is_usable(self.now)
     }
 
     /// The peer that a point within the total weight falls on.

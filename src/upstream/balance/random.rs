@@ -51,7 +51,8 @@ impl Balancer for Random {
 
 /// The one with fewer connections per weight; the second draw when they are equal.
 fn fewer_conns(set: &Set<'_>, first: usize, second: usize) -> usize {
-    let (a, b) = (&set.peers[first], &set.peers[second]);
-    let more = u64::from(b.conns) * u64::from(a.weight) > u64::from(a.conns) * u64::from(b.weight);
+    let (a, b) = (&set.memory[first], &set.memory[second]);
+    let weight = |index: usize| u64::from(set.peers[index].weight);
+    let more = u64::from(b.conns) * weight(first) > u64::from(a.conns) * weight(second);
     if more { first } else { second }
 }

@@ -27,8 +27,9 @@ fn pick_all(set: &mut Set<'_>, is_new: impl Fn(usize) -> bool) -> Option<usize> 
     let mut best: Option<usize> = None;
     let mut best_weight = i64::MIN;
     let mut total = 0;
-    for (index, peer) in set.peers.iter_mut().enumerate() {
-        if !is_new(index) || !peer.is_usable(set.now) {
+    for (index, (peer, memory)) in set.peers.iter_mut().zip(&*set.memory).enumerate() {
+        let usable = peer.settled_until >= set.now || memory.is_usable(set.now);
+        if !usable || !is_new(index) {
             continue;
         }
         total += peer.bid();

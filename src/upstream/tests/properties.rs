@@ -78,7 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Picks, and checks what every pick must keep to.
 fn pick(tries: &mut Tries, tried: &mut Vec<usize>, now: u64, random: u64) -> Option<Lease> {
     let group = tries.group().clone();
-    let before = group.state().live.clone();
+    let before = group.state().memory.clone();
     let mut random = random;
     let lease = tries.next(&mut PickCx {
         now,
@@ -136,36 +136,35 @@ proptest! {
                     open.insert(0, (tries, tried, lease));
                 }
                 (Step::Retry, Some((mut tries, mut tried, lease))) => {
-                    let _ = lease.finish(Outcome::Failed, now);
+                    ignore(lease.finish(Outcome::Failed, now));
                     let lease = pick(&mut tries, &mut tried, now, random);
                     open.extend(lease.map(|lease| (tries, tried, lease)));
                 }
                 (Step::Stale, Some((mut tries, mut tried, lease))) => {
                     let index = lease.index();
-                    let fails = group.state().live[index].fails;
-                    let _ = tries.give_back(lease, 1, now);
-                    if group.state().live[index].fails == fails {
+                    let fails = group.state().memory[index].fails;
+                    ignore(tries.give_back(lease, 1, now));
+                    if group.state().memory[index].fails == fails {
                         tried.retain(|tried| *tried != index);
                     }
                     let lease = pick(&mut tries, &mut tried, now, random);
                     open.extend(lease.map(|lease| (tries, tried, lease)));
                 }
                 (Step::End(outcome), Some((_, _, lease))) => {
-                    let _ = lease.finish(outcome, now);
+                    ignore(lease.finish(outcome, now));
                 }
                 (Step::Forget | Step::Header | Step::Retry | Step::Stale | Step::End(_), _) => {}
             }
-            let live = group.state().live.clone();
+            let live = group.state().memory.clone();
             for (index, peer) in live.iter().enumerate() {
                 let leases = open.iter().filter(|(_, _, lease)| lease.index() == index).count();
                 prop_assert_eq!(peer.conns as usize, leases);
-                prop_assert!(peer.inflight as usize <= leases);
-                prop_assert!(peer.effective_weight <= peer.weight);
+                prop_assert!(peer.inflight.reqs as usize <= leases);
             }
         }
         drop(open);
-        for peer in group.state().live.iter() {
-            prop_assert_eq!((peer.conns, peer.inflight), (0, 0));
+        for peer in &group.state().memory {
+            prop_assert_eq!((peer.conns, peer.inflight.reqs, peer.inflight.ages), (0, 0, 0));
         }
     }
 
@@ -177,11 +176,11 @@ proptest! {
     ) {
         let servers = (0..count).map(|n| server(&format!("10.0.{}.1:80", n % 250))).collect();
         let group = Arc::new(Group::new(&upstream(method, servers), None, 0));
-        let mut tries = Tries::new(group.clone(), Limits::default(), 1000);
+        let mut tries = Tries::new(group, Limits::default(), 1000);
         let mut tried = Vec::new();
         for _ in 0..count {
             let lease = pick(&mut tries, &mut tried, 1000, random).unwrap();
-            let _ = lease.finish(Outcome::Next, 1000);
+            ignore(lease.finish(Outcome::Next, 1000));
         }
         if count > 1 {
             prop_assert!(pick(&mut tries, &mut tried, 1000, random).is_none());
