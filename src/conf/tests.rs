@@ -251,3 +251,27 @@ fn the_readme_has_the_current_coverage() {
     }
     assert_eq!(found, table, "HEADWATER_BLESS=1 cargo test coverage");
 }
+
+#[test]
+fn every_honoured_directive_is_in_a_good_file() {
+    let mut text = String::new();
+    for entry in fs::read_dir(testdata("conf/ok")).unwrap() {
+        let file = entry.unwrap().path();
+        if file.is_file() {
+            text += &fs::read_to_string(&file).unwrap();
+        }
+    }
+    let words: BTreeSet<&str> = text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .collect();
+    for (area, rows) in table::AREAS.iter().filter(|(area, _)| *area != "Maps") {
+        for row in *rows {
+            let honoured = matches!(row.support, Support::Honoured(_));
+            assert!(
+                !honoured || words.contains(row.name),
+                "{area}: {} is in no file of testdata/conf/ok",
+                row.name
+            );
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{
     FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Read, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
+    gzip::add_types,
 };
 use crate::conf::{
     address::UrlOptions,
@@ -164,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         "charset_types",
         HSL,
         ONE_MORE,
-        ANYTHING,
+        TYPES,
         "Sets which types get a charset.",
     ),
     Row::accepted(
@@ -178,7 +179,7 @@ pub(super) const ROWS: &[Row] = &[
         "sub_filter_types",
         HSL,
         ONE_MORE,
-        ANYTHING,
+        TYPES,
         "Sets in which types texts are replaced.",
     ),
     Row::accepted(
@@ -355,6 +356,12 @@ fn texts(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     }
     Ok(())
 }
+
+/// A list of types.
+const TYPES: Read = |reader, statement| {
+    add_types(reader, statement, None);
+    Ok(())
+};
 
 /// A time, at most one in a block.
 pub(super) fn time_once(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
