@@ -1,6 +1,6 @@
 //! Socket addresses as nginx writes them: `127.0.0.1:80`, `[::1]:80`, `unix:/run/app.sock`.
 //!
-//! Mirrors `ngx_sock_ntop` (core/ngx_inet.c): the text is what `$upstream_addr` and error lines show.
+//! Mirrors `ngx_sock_ntop` (`core/ngx_inet.c`): the text is what `$upstream_addr` and error lines show.
 
 use std::{
     fmt,

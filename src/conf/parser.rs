@@ -307,24 +307,24 @@ mod tests {
     }
 
     fn shape(nodes: &[Node]) -> String {
-        let mut out = String::new();
-        for node in nodes {
-            match node {
-                Node::Error(error) => out.push_str(&format!("!{error}")),
-                Node::Statement(s) => {
-                    out.push_str(&s.name.text());
-                    for arg in &s.args {
-                        out.push_str(&format!(" {arg}"));
-                    }
-                    match &s.body {
-                        Body::Simple => out.push(';'),
-                        Body::Block(nodes, _) => out.push_str(&format!("{{{}}}", shape(nodes))),
-                        Body::Include(nodes) => out.push_str(&format!("[{}]", shape(nodes))),
-                    }
-                }
-            }
+        nodes.iter().map(one).collect()
+    }
+
+    fn one(node: &Node) -> String {
+        let statement = match node {
+            Node::Error(error) => return format!("!{error}"),
+            Node::Statement(statement) => statement,
+        };
+        let words: Vec<String> = std::iter::once(&statement.name)
+            .chain(&statement.args)
+            .map(ToString::to_string)
+            .collect();
+        let words = words.join(" ");
+        match &statement.body {
+            Body::Simple => format!("{words};"),
+            Body::Block(nodes, _) => format!("{words}{{{}}}", shape(nodes)),
+            Body::Include(nodes) => format!("{words}[{}]", shape(nodes)),
         }
-        out
     }
 
     #[test]

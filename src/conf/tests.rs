@@ -41,7 +41,7 @@ fn words(file: &Path) -> String {
 /// Compares every `.conf` of a directory with its `.err`; the number of files.
 fn compare(directory: &str) -> usize {
     let mut count = 0;
-    let mut differ = String::new();
+    let mut differ = Vec::new();
     for entry in fs::read_dir(testdata(directory)).unwrap() {
         let file = entry.unwrap().path();
         if file.extension().is_none_or(|e| e != "conf") {
@@ -51,13 +51,11 @@ fn compare(directory: &str) -> usize {
         let expected = fs::read_to_string(file.with_extension("err")).unwrap_or_default();
         let found = words(&file);
         if found != expected {
-            differ += &format!(
-                "{}\n  nginx: {expected}  here:  {found}",
-                file.file_name().unwrap().display()
-            );
+            let name = file.file_name().unwrap().display();
+            differ.push(format!("{name}\n  nginx: {expected}  here:  {found}"));
         }
     }
-    assert!(differ.is_empty(), "{differ}");
+    assert!(differ.is_empty(), "{}", differ.concat());
     count
 }
 

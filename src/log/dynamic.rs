@@ -26,14 +26,17 @@ const KEPT: usize = 32;
 #[derive(Debug)]
 pub(super) struct Dynamic {
     path: Template,
+    /// What relative paths start from.
+    prefix: PathBuf,
     open: Vec<(PathBuf, File)>,
     scratch: Vec<u8>,
 }
 
 impl Dynamic {
-    pub(super) fn new(path: Template) -> Self {
+    pub(super) fn new(path: Template, prefix: PathBuf) -> Self {
         Self {
             path,
+            prefix,
             open: Vec::new(),
             scratch: Vec::new(),
         }
@@ -48,12 +51,12 @@ impl Dynamic {
     ) {
         self.scratch.clear();
         place.root.path.render(source, &mut self.scratch);
-        if !root_exists(as_path(&self.scratch), place) {
+        if !root_exists(&self.prefix.join(as_path(&self.scratch)), place) {
             return;
         }
         self.scratch.clear();
         self.path.render(source, &mut self.scratch);
-        let path = as_path(&self.scratch).to_owned();
+        let path = self.prefix.join(as_path(&self.scratch));
         let report = |level, text: std::fmt::Arguments<'_>| {
             place.error.emit(level, Some(place.conn), text);
         };

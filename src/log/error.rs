@@ -113,8 +113,12 @@ impl ErrorSink {
         sinks.as_ref()?.get(&id).cloned()
     }
 
+    /// The first file, unless standard error itself is among the outputs.
     pub(super) fn first_file(self) -> Option<Arc<LogFile>> {
         let sink = Self::find(self.id)?;
+        if sink.has_stderr(Level::Emerg) {
+            return None;
+        }
         sink.outputs.iter().find_map(|(_, output)| match output {
             Output::File(file) => Some(file.clone()),
             _ => None,

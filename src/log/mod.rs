@@ -14,7 +14,7 @@ mod syslog;
 use std::{
     collections::HashMap,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -37,6 +37,8 @@ pub struct Logs(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     mode: Arc<Mode>,
+    /// What relative paths with variables start from.
+    prefix: PathBuf,
     main: ErrorSink,
     files: Mutex<HashMap<LogTarget, Arc<LogFile>>>,
     syslogs: Mutex<HashMap<Arc<model::Syslog>, Arc<SyslogPeer>>>,
@@ -46,7 +48,7 @@ struct Inner {
 impl Logs {
     /// Opens every file that `config` names. The error is nginx's message, to be logged as `emerg`.
     pub fn open(config: &model::Config) -> Result<Self, String> {
-        let logs = Self::new(&config.main.error_log)?;
+        let logs = Self::new(&config.main.error_log, &config.main.prefix)?;
         let Some(http) = &config.http else {
             return Ok(logs);
         };
@@ -68,7 +70,7 @@ impl Logs {
             None => None,
             Some(path) => {
                 let target = LogTarget::File(path.into());
-                match Self::new(&[model::ErrorLog { target, level }]) {
+                match Self::new(&[model::ErrorLog { target, level }], Path::new("")) {
                     Ok(logs) => return (logs, None),
                     Err(message) => Some(message),
                 }
@@ -80,8 +82,9 @@ impl Logs {
         (Self(Arc::new(inner)), failure)
     }
 
-    fn new(main: &[model::ErrorLog]) -> Result<Self, String> {
+    fn new(main: &[model::ErrorLog], prefix: &Path) -> Result<Self, String> {
         let mut inner = Inner::empty();
+        prefix.clone_into(&mut inner.prefix);
         inner.main = inner.sink(main)?;
         Ok(Self(Arc::new(inner)))
     }
@@ -154,6 +157,7 @@ impl Inner {
         error::install();
         Self {
             mode: Arc::default(),
+            prefix: PathBuf::new(),
             main: ErrorSink::default(),
             files: Mutex::default(),
             syslogs: Mutex::default(),

@@ -10,11 +10,15 @@ fn file_log(path: &Path, level: Level) -> ErrorLog {
     }
 }
 
+fn new(main: &[ErrorLog]) -> Result<Logs, String> {
+    Logs::new(main, Path::new("/"))
+}
+
 #[test]
 fn lines_go_where_their_level_says() {
     let dir = tempfile::tempdir().unwrap();
     let (all, errors) = (dir.path().join("all"), dir.path().join("errors"));
-    let logs = Logs::new(&[file_log(&errors, Level::Error), file_log(&all, Level::Info)]).unwrap();
+    let logs = new(&[file_log(&errors, Level::Error), file_log(&all, Level::Info)]).unwrap();
     let sink = logs.main();
     assert!(sink.enabled(Level::Info) && !sink.enabled(Level::Debug));
     sink.emit(Level::Error, Some(7), format_args!("bad {}", 1));
@@ -40,7 +44,7 @@ fn lines_go_where_their_level_says() {
 fn reopening_follows_the_name() {
     let dir = tempfile::tempdir().unwrap();
     let (path, moved) = (dir.path().join("error.log"), dir.path().join("old.log"));
-    let logs = Logs::new(&[file_log(&path, Level::Info)]).unwrap();
+    let logs = new(&[file_log(&path, Level::Info)]).unwrap();
     logs.start();
     logs.main().emit(Level::Info, None, format_args!("one"));
     fs::rename(&path, &moved).unwrap();
@@ -54,7 +58,7 @@ fn reopening_follows_the_name() {
 #[test]
 fn a_file_that_does_not_open_has_nginx_s_message() {
     let missing = Path::new("/nowhere/error.log");
-    let message = Logs::new(&[file_log(missing, Level::Info)]).unwrap_err();
+    let message = new(&[file_log(missing, Level::Info)]).unwrap_err();
     assert_eq!(
         message,
         "open() \"/nowhere/error.log\" failed (2: No such file or directory)"

@@ -20,6 +20,7 @@ impl Reader {
     /// Ends the `http` block that `statement` began.
     pub(crate) fn assemble(&mut self, statement: &Statement) -> Result<model::Http, Problem> {
         let place = statement.end();
+        let defaults = self.default_log();
         let http = mem::take(&mut self.http);
         let HttpDraft {
             servers,
@@ -33,7 +34,7 @@ impl Reader {
         let mut builder = Builder {
             place,
             next_id: 0,
-            defaults: self.default_log(),
+            defaults,
         };
         for server in &servers {
             builder.check_buffers(server, &core)?;

@@ -197,3 +197,6 @@ impl Reader {
 pub(super) fn shared(word: &Word) -> Arc<[u8]> {
     word.bytes().into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,6 +89,14 @@ impl Variables {
         VarId::Slot(self.slot(&name))
     }
 
+    /// The variable of a reference by name alone: `1` is no capture there, and nothing else either.
+    pub(crate) fn resolve_name(&mut self, name: &str) -> VarId {
+        match name.as_bytes() {
+            [b'1'..=b'9', ..] => VarId::Slot(self.slot(name)),
+            _ => self.resolve(name),
+        }
+    }
+
     /// The variable of a definition; a built-in one that cannot be changed is an error. A later source wins, except that
     /// an assignment leaves the source of a table alone.
     pub(crate) fn define(&mut self, name: &str, source: SlotSource) -> Result<VarId, Problem> {

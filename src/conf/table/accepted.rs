@@ -4,6 +4,7 @@ use super::{
     FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Read, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
 };
 use crate::conf::{
+    address::{UrlOptions, parse_url},
     error::Problem,
     parser::Statement,
     read::{self, Reader, first},
@@ -65,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
         "resolver",
         HSL,
         ONE_MORE,
-        once,
+        resolver,
         "Names the servers that resolve names while running.",
     ),
     Row::accepted(
@@ -399,6 +400,43 @@ fn aio(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
             None => Err(Problem::invalid_value()),
         },
     }
+}
+
+/// `ngx_resolver_create`
+fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    reader.once(statement)?;
+    let mut servers = 0;
+    let mut off = 0;
+    for word in &statement.args {
+        let text = word.text();
+        let invalid = || Problem::message(format!("invalid parameter: {word}"));
+        if let Some(time) = text.strip_prefix("valid=") {
+            value::seconds(time.as_bytes()).ok_or_else(invalid)?;
+        } else if let Some(flag) = text.strip_prefix("ipv4=").or(text.strip_prefix("ipv6=")) {
+            match flag {
+                "on" => {}
+                "off" => off += 1,
+                _ => return Err(invalid()),
+            }
+        } else {
+            let options = UrlOptions {
+                default_port: 53,
+                ..UrlOptions::default()
+            };
+            parse_url(&text, options)
+                .map_err(|error| Problem::message(format!("{error} in resolver \"{text}\"")))?;
+            servers += 1;
+        }
+    }
+    if off > 1 {
+        return Err(Problem::message(
+            "\"ipv4\" and \"ipv6\" cannot both be \"off\"",
+        ));
+    }
+    if servers == 0 {
+        return Err(Problem::message("no name servers defined"));
+    }
+    Ok(())
 }
 
 fn open_file_cache(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -1,50 +1,19 @@
-//! `http`, `server`, `location`, and the core module's settings.
+//! The core module's settings.
 //!
 //! Mirrors `http/ngx_http_core_module.c`.
 
-use std::sync::Arc;
-
 use super::{
-    BLOCK, FLAG, HSL, HSLI, HTTP, LIMIT_EXCEPT, LOCATION, NONE, ONE_MORE, Row, SERVER, TAKE1,
-    TAKE2, TAKE12, TAKE1234, TWO_MORE, log,
+    FLAG, HSL, HSLI, HTTP, LOCATION, NONE, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12, log,
 };
-use crate::{
-    conf::{
-        error::Problem,
-        model::{self, BodyInFile, IfModifiedSince, LingeringClose, LocationKind, ServerTokens},
-        parser::Statement,
-        read::{
-            self, LocationDraft, Reader, Role, ServerDraft, bufs, bytes, bytes_or_giga, choice,
-            first, flag, msec, num, shared, unset,
-        },
-        value,
-    },
-    vars::Template,
+use crate::conf::{
+    error::Problem,
+    model::{self, BodyInFile, IfModifiedSince, LingeringClose, ServerTokens},
+    parser::Statement,
+    read::{self, Reader, bufs, bytes, bytes_or_giga, choice, first, flag, msec, num, unset},
+    value,
 };
 
 pub(super) const ROWS: &[Row] = &[
-    Row::new("server", HTTP, BLOCK | NONE, server, "Defines a server."),
-    Row::new(
-        "location",
-        SERVER | LOCATION,
-        BLOCK | TAKE12,
-        location,
-        "Holds what applies to some URIs.",
-    ),
-    Row::new(
-        "limit_except",
-        LOCATION,
-        BLOCK | ONE_MORE,
-        limit_except,
-        "Holds what applies to other methods than these.",
-    ),
-    Row::new(
-        "types",
-        HSL,
-        BLOCK | NONE,
-        types,
-        "Maps file extensions to content types.",
-    ),
     Row::new(
         "default_type",
         HSL,
@@ -52,27 +21,12 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| once(&mut r.loc.core.default_type, s, |s| first(s).into()),
         "Sets the content type of files with an unknown extension.",
     ),
-    Row::new("root", HSLI, TAKE1, root, "Sets the directory of files."),
-    Row::new(
-        "alias",
-        LOCATION,
-        TAKE1,
-        root,
-        "Replaces the location's name by a path.",
-    ),
     Row::new(
         "internal",
         LOCATION,
         NONE,
         |r, s| once(&mut r.loc.internal, s, |_| true),
         "Makes a location reachable for internal redirects only.",
-    ),
-    Row::new(
-        "error_page",
-        HSLI,
-        TWO_MORE,
-        error_page,
-        "Sets what answers instead of a response with these statuses.",
     ),
     Row::new(
         "error_log",
@@ -118,13 +72,6 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.core.client_body_in_single_buffer, s),
         "Keeps a request's body in one piece.",
-    ),
-    Row::new(
-        "client_body_temp_path",
-        HSL,
-        TAKE1234,
-        |r, s| temp_path(r, s, |r| &mut r.loc.core.client_body_temp_path),
-        "Sets the directory of request bodies that do not fit in memory.",
     ),
     Row::new(
         "client_body_timeout",
@@ -491,276 +438,6 @@ fn once<T>(
 ) -> Result<(), Problem> {
     unset(slot.as_ref())?;
     *slot = Some(make(statement));
-    Ok(())
-}
-
-pub(super) fn http(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    if std::mem::replace(&mut reader.http.seen, true) {
-        return Err(Problem::duplicate());
-    }
-    let combined = log::combined(reader);
-    reader.http.formats.push(combined);
-    reader.block(statement, HTTP)?;
-    let http = reader.assemble(statement)?;
-    reader.http.seen = true;
-    reader.done = Some(http);
-    Ok(())
-}
-
-fn server(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let place = &statement.place;
-    let outer = std::mem::replace(&mut reader.srv, ServerDraft::new(place.clone()));
-    let draft = LocationDraft::new(Role::Server, place.clone());
-    let location = reader.location_block(draft, statement, SERVER);
-    let mut server = std::mem::replace(&mut reader.srv, outer);
-    server.location = Some(location?);
-    if !server.listen {
-        super::listen::default(reader, statement)?;
-    }
-    reader.http.servers.push(server);
-    Ok(())
-}
-
-fn location(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let mut draft = LocationDraft::new(Role::Location, statement.place.clone());
-    let (kind, name) = location_kind(reader, statement)?;
-    draft.kind = kind;
-    draft.name = name;
-    if reader.loc.role == Role::Location {
-        check_nesting(&draft, &reader.loc)?;
-    }
-    let draft = reader.location_block(draft, statement, LOCATION)?;
-    reader.loc.children.push(draft);
-    Ok(())
-}
-
-fn location_kind(
-    reader: &mut Reader,
-    statement: &Statement,
-) -> Result<(LocationKind, Vec<u8>), Problem> {
-    let modifiers: [&[u8]; 4] = [b"=", b"^~", b"~*", b"~"];
-    let (modifier, name) = if let [modifier, name] = statement.args.as_slice() {
-        if !modifiers.contains(&modifier.bytes()) {
-            return Err(Problem::message(format!(
-                "invalid location modifier \"{modifier}\""
-            )));
-        }
-        (modifier.bytes(), name.bytes())
-    } else {
-        let text = first(statement);
-        modifiers
-            .into_iter()
-            .find_map(|m| text.strip_prefix(m).map(|rest| (m, rest)))
-            .unwrap_or((b"", text))
-    };
-    let kind = match modifier {
-        b"=" => LocationKind::Exact,
-        b"^~" => LocationKind::PrefixNoRegex,
-        b"~" | b"~*" => LocationKind::Regex(reader.pattern(name, modifier == b"~*")?),
-        _ if name.starts_with(b"@") => LocationKind::Named,
-        _ => LocationKind::Prefix,
-    };
-    Ok((kind, name.to_vec()))
-}
-
-/// What may stand inside which location.
-fn check_nesting(inner: &LocationDraft, outer: &LocationDraft) -> Result<(), Problem> {
-    let (name, around) = (inner.name_text(), outer.name_text());
-    let regex = matches!(inner.kind, LocationKind::Regex(_));
-    let text = if matches!(outer.kind, LocationKind::Exact) {
-        format!("location \"{name}\" cannot be inside the exact location \"{around}\"")
-    } else if matches!(outer.kind, LocationKind::Named) {
-        format!("location \"{name}\" cannot be inside the named location \"{around}\"")
-    } else if matches!(inner.kind, LocationKind::Named) {
-        format!("named location \"{name}\" can be on the server level only")
-    } else if !regex && !inner.name.starts_with(&outer.name) {
-        format!("location \"{name}\" is outside location \"{around}\"")
-    } else {
-        return Ok(());
-    };
-    Err(Problem::Message(text))
-}
-
-fn limit_except(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    unset(reader.loc.limit_except.as_ref())?;
-    let mut methods = model::Methods::default();
-    for word in &statement.args {
-        let method = model::Methods::named(&word.text())
-            .ok_or_else(|| Problem::message(format!("invalid method \"{word}\"")))?;
-        methods.0 |= method.0;
-    }
-    if methods.contains(model::Methods::GET) {
-        methods.0 |= model::Methods::HEAD.0;
-    }
-    let mut draft = LocationDraft::new(Role::LimitExcept, statement.place.clone());
-    draft.name.clone_from(&reader.loc.name);
-    let draft = reader.location_block(draft, statement, LIMIT_EXCEPT)?;
-    reader.loc.limit_except = Some((methods, Box::new(draft)));
-    Ok(())
-}
-
-fn types(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let mut types = reader.loc.core.types.take().unwrap_or_default();
-    for line in statement.lines()? {
-        if line.name == "include" {
-            return Err(Problem::Message(
-                "invalid number of arguments in \"include\" directive".to_owned(),
-            )
-            .at(line)
-            .into());
-        }
-        let kind = shared(&line.name);
-        for extension in &line.args {
-            let extension = extension.bytes().to_ascii_lowercase().into_boxed_slice();
-            let shown = String::from_utf8_lossy(&extension).into_owned();
-            let old = Arc::make_mut(&mut types).insert(extension, kind.clone());
-            if let Some(old) = old {
-                let text = format!(
-                    "duplicate extension \"{shown}\", content type: \"{}\", \
-                     previous content type: \"{}\"",
-                    line.name,
-                    String::from_utf8_lossy(&old)
-                );
-                reader.warn(text, line);
-            }
-        }
-    }
-    reader.loc.core.types = Some(types);
-    Ok(())
-}
-
-fn root(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let name = &statement.name;
-    let alias = *name == "alias";
-    if let Some(known) = &reader.loc.core.root {
-        if known.alias == alias {
-            return Err(Problem::duplicate());
-        }
-        return Err(Problem::message(format!(
-            "\"{name}\" directive is duplicate, \"{}\" directive was specified earlier",
-            if known.alias { "alias" } else { "root" }
-        )));
-    }
-    if alias && matches!(reader.loc.kind, LocationKind::Named) {
-        return Err(Problem::message(
-            "the \"alias\" directive cannot be used inside the named location",
-        ));
-    }
-    let text = String::from_utf8_lossy(first(statement)).into_owned();
-    for variable in ["document_root", "realpath_root"] {
-        if text.contains(&format!("${variable}")) || text.contains(&format!("${{{variable}}}")) {
-            return Err(Problem::message(format!(
-                "the ${variable} variable cannot be used in the \"{name}\" directive"
-            )));
-        }
-    }
-    let mut path = first(statement);
-    if !alias {
-        path = path.strip_suffix(b"/").unwrap_or(path);
-    }
-    let path = prefixed(reader, path);
-    let path = reader.template(&path)?;
-    let alias_len = match reader.loc.kind {
-        _ if !alias => Some(0),
-        LocationKind::Regex(_) => None,
-        _ => Some(reader.loc.name.len()),
-    };
-    reader.loc.core.root = Some(model::Root {
-        path,
-        alias,
-        alias_len,
-    });
-    Ok(())
-}
-
-/// A path that may begin with a variable; other relative ones start at the prefix.
-fn prefixed(reader: &Reader, path: &[u8]) -> Vec<u8> {
-    if matches!(path.first(), Some(b'$' | b'/')) {
-        return path.to_vec();
-    }
-    let mut full = reader.full_path("").into_os_string().into_encoded_bytes();
-    full.extend_from_slice(path);
-    full
-}
-
-fn error_page(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let Some((target, words)) = statement.args.split_last() else {
-        return Ok(());
-    };
-    let (overwrite, statuses) = match words.split_last() {
-        Some((word, rest)) if word.bytes().starts_with(b"=") => {
-            let code = &word.bytes()[1..];
-            let overwrite = match value::number(code).map(u16::try_from) {
-                _ if rest.is_empty() => return Err(Problem::value(word)),
-                Some(Ok(code)) => model::ErrorPageStatus::Code(code),
-                _ if code.is_empty() => model::ErrorPageStatus::Response,
-                _ => return Err(Problem::value(word)),
-            };
-            (overwrite, rest)
-        }
-        _ => (model::ErrorPageStatus::Keep, words),
-    };
-    let mut template = reader.template(target.bytes())?;
-    let mut args = None;
-    if let Some(text) = template.as_literal()
-        && text.starts_with(b"/")
-        && let Some(at) = memchr::memchr(b'?', text)
-    {
-        args = Some(text[at + 1..].into());
-        template = Template::literal(&text[..at]);
-    }
-    let mut pages = match &reader.loc.core.error_pages {
-        Some(pages) => pages.to_vec(),
-        None => Vec::new(),
-    };
-    for word in statuses {
-        let status = value::number(word.bytes())
-            .filter(|n| *n != 499)
-            .ok_or_else(|| Problem::value(word))?;
-        let status = u16::try_from(status)
-            .ok()
-            .filter(|n| (300..=599).contains(n))
-            .ok_or_else(|| {
-                Problem::message(format!("value \"{word}\" must be between 300 and 599"))
-            })?;
-        let bad_request = matches!(status, 494..=497);
-        pages.push(model::ErrorPage {
-            status,
-            overwrite: match overwrite {
-                model::ErrorPageStatus::Keep if bad_request => model::ErrorPageStatus::Code(400),
-                other => other,
-            },
-            target: template.clone(),
-            args: args.clone(),
-        });
-    }
-    reader.loc.core.error_pages = Some(pages.into());
-    Ok(())
-}
-
-/// `path [level1 [level2 [level3]]]` (`ngx_conf_set_path_slot`).
-pub(super) fn temp_path(
-    reader: &mut Reader,
-    statement: &Statement,
-    slot: fn(&mut Reader) -> &mut Option<model::TempPath>,
-) -> Result<(), Problem> {
-    unset(slot(reader).as_ref())?;
-    let mut path = String::from_utf8_lossy(first(statement)).into_owned();
-    if path.ends_with('/') {
-        path.pop();
-    }
-    let mut levels = [0; 3];
-    for (level, word) in levels.iter_mut().zip(statement.args.iter().skip(1)) {
-        *level = value::number(word.bytes())
-            .and_then(|n| u8::try_from(n).ok())
-            .filter(|n| (1..=10).contains(n))
-            .ok_or_else(Problem::invalid_value)?;
-    }
-    if levels.iter().sum::<u8>() > 10 {
-        return Err(Problem::invalid_value());
-    }
-    let path = reader.full_path(&path).into();
-    *slot(reader) = Some(model::TempPath { path, levels });
     Ok(())
 }
 

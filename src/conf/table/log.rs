@@ -260,6 +260,7 @@ fn log_format(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
     };
     for word in words {
         check_format(word.bytes())?;
+        digits(reader, word.bytes());
     }
     let text: Vec<u8> = words.iter().flat_map(Word::bytes).copied().collect();
     let template = reader.template(&text)?;
@@ -288,6 +289,19 @@ fn check_format(text: &[u8]) -> Result<(), Problem> {
     });
     let rest = text.get(at.unwrap_or(0)..).unwrap_or_default();
     Err(Problem::parameter(String::from_utf8_lossy(rest)))
+}
+
+/// `$1` is no capture in a log: it is a name that nobody has defined.
+fn digits(reader: &mut Reader, text: &[u8]) {
+    for part in text.split(|c| *c == b'$').skip(1) {
+        if matches!(part.first(), Some(b'1'..=b'9')) {
+            let end = part
+                .iter()
+                .position(|c| !c.is_ascii_alphanumeric() && *c != b'_');
+            let name = part.get(..end.unwrap_or(part.len())).unwrap_or_default();
+            reader.vars.resolve_name(&String::from_utf8_lossy(name));
+        }
+    }
 }
 
 fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

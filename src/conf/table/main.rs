@@ -6,11 +6,12 @@ use std::{num::NonZero, thread};
 
 use super::{
     ANY, BLOCK, FLAG, MAIN, NONE, ONE_MORE, Row, TAKE1, TAKE12, TAKE23,
-    accepted::{ANYTHING, flag_once, once, time_once, word_once},
+    accepted::{flag_once, once, time_once, word_once},
     log,
 };
 use crate::conf::{
     error::Problem,
+    lexer::Word,
     parser::Statement,
     read::{self, Reader, first, flag, msec, num, unset},
     value,
@@ -122,14 +123,14 @@ pub(super) const ROWS: &[Row] = &[
         "http",
         MAIN,
         BLOCK | NONE,
-        super::http_core::http,
+        super::http_blocks::http,
         "Holds the HTTP servers.",
     ),
     Row::accepted(
         "load_module",
         MAIN,
         TAKE1,
-        ANYTHING,
+        load_module,
         "Loads a module into nginx; here all are built in.",
     ),
     Row::accepted(
@@ -164,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         "thread_pool",
         MAIN,
         TAKE23,
-        ANYTHING,
+        |_, s| thread_pool(s),
         "Defines a pool of threads for reading files.",
     ),
     Row::accepted(
@@ -279,6 +280,37 @@ fn env(reader: &mut Reader, statement: &Statement) {
         Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
         None => (text, None),
     });
+}
+
+fn load_module(reader: &mut Reader, _statement: &Statement) -> Result<(), Problem> {
+    if reader.events.is_some() || reader.http.seen {
+        return Err(Problem::Directive("is specified too late".to_owned()));
+    }
+    Ok(())
+}
+
+fn thread_pool(statement: &Statement) -> Result<(), Problem> {
+    for word in statement.args.iter().skip(1) {
+        let text = word.text();
+        let (key, value) = text.split_once('=').unwrap_or((&text, ""));
+        let number = value::number(value.as_bytes());
+        match key {
+            "threads" if number.is_some_and(|n| n > 0) => {}
+            "max_queue" if number.is_some() => {}
+            "threads" | "max_queue" => {
+                return Err(Problem::message(format!("invalid {key} value \"{word}\"")));
+            }
+            _ => {}
+        }
+    }
+    let threads = |word: &Word| word.bytes().starts_with(b"threads=");
+    if !statement.args.iter().any(threads) {
+        return Err(Problem::message(format!(
+            "\"{}\" must have \"threads\" parameter",
+            statement.name
+        )));
+    }
+    Ok(())
 }
 
 fn worker_cpu_affinity(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -8,7 +8,9 @@ mod events;
 mod geo;
 mod gzip;
 mod headers;
+mod http_blocks;
 mod http_core;
+mod http_paths;
 mod http_small;
 mod listen;
 mod log;
@@ -123,10 +125,12 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 18] = [
+pub(crate) const AREAS: [Area; 20] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
+    ("Blocks", http_blocks::ROWS),
     ("HTTP core", http_core::ROWS),
+    ("Paths and error pages", http_paths::ROWS),
     ("Listening and names", listen::ROWS),
     ("Access, real IP, index, files", http_small::ROWS),
     ("Rewrite", rewrite::ROWS),

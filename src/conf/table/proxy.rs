@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{
     FLAG, HSL, LIMIT_EXCEPT, LOCATION, LOCATION_IF, ONE_MORE, Row, TAKE1, TAKE2, TAKE12, TAKE1234,
-    http_core::temp_path, proxy_rewrite as rewrite, unsupported,
+    http_paths::temp_path, proxy_rewrite as rewrite, unsupported,
 };
 use crate::conf::{
     address::{UrlOptions, parse_addr_port, parse_url},

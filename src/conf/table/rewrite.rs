@@ -124,7 +124,8 @@ fn condition(reader: &mut Reader, args: &[Word]) -> Result<Condition, Problem> {
             if words.len() != 1 && words.len() != 3 {
                 return Err(invalid(first));
             }
-            let var = variable(reader, first);
+            let name = String::from_utf8_lossy(first.get(1..).unwrap_or_default());
+            let var = reader.vars.resolve_name(&name);
             match words.as_slice() {
                 [_, operator, value] => comparison(reader, var, operator, value),
                 _ => Ok(Condition::Truth(var)),
@@ -149,16 +150,6 @@ fn condition(reader: &mut Reader, args: &[Word]) -> Result<Condition, Problem> {
             })
         }
         _ => Err(invalid(first)),
-    }
-}
-
-/// The rest of the word is the variable's name, whatever is in it.
-fn variable(reader: &mut Reader, word: &[u8]) -> VarId {
-    match word {
-        [_, digit @ b'1'..=b'9'] => VarId::Capture(digit - b'0'),
-        _ => reader
-            .vars
-            .resolve(&String::from_utf8_lossy(word.get(1..).unwrap_or_default())),
     }
 }
 

@@ -46,6 +46,8 @@ pub struct AccessLogs {
 struct Outlets {
     /// By address of the `access_log` in the configuration, which outlives this.
     by_log: HashMap<usize, usize>,
+    /// The last entry of `by_log` that was looked up; mostly it is also the next.
+    last: Option<(usize, usize)>,
     by_settings: HashMap<Settings, usize>,
     list: Vec<Outlet>,
     scratch: Vec<u8>,
@@ -192,8 +194,14 @@ impl AccessLogs {
 impl Outlets {
     fn index(&mut self, log: &AccessLog, logs: &Logs) -> usize {
         let address = std::ptr::from_ref(log).addr();
-        if let Some(index) = self.by_log.get(&address) {
-            return *index;
+        if let Some((last, index)) = self.last
+            && last == address
+        {
+            return index;
+        }
+        if let Some(&index) = self.by_log.get(&address) {
+            self.last = Some((address, index));
+            return index;
         }
         let settings = Settings {
             target: log.target.clone(),
@@ -215,7 +223,9 @@ impl Outlet {
     fn new(settings: &Settings, logs: &Logs) -> Self {
         match &settings.target {
             LogTarget::Syslog(syslog) => Self::Syslog(logs.0.syslog(syslog)),
-            LogTarget::Template(path) => Self::Dynamic(Dynamic::new(path.clone())),
+            LogTarget::Template(path) => {
+                Self::Dynamic(Dynamic::new(path.clone(), logs.0.prefix.clone()))
+            }
             LogTarget::Memory(_) => Self::Nowhere,
             target @ (LogTarget::File(_) | LogTarget::Stderr) => match logs.0.file(target) {
                 Ok(file) => Self::File(Buffer::new(file, settings)),

@@ -37,6 +37,7 @@ fn root(path: &Path) -> Root {
     Root {
         path: Template::literal(path.to_str().unwrap().as_bytes()),
         alias: false,
+        alias_len: Some(0),
     }
 }
 
