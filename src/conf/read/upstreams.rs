@@ -120,6 +120,7 @@ impl UpstreamDraft {
         });
         Ok(model::Upstream {
             name,
+            port: self.port,
             explicit: self.explicit,
             servers,
             method: self.method.unwrap_or(model::Method::RoundRobin),
