@@ -42,7 +42,7 @@ pub(super) fn geo(reader: &mut Reader, statement: &Statement) -> Result<(), Prob
     let source = source.map(|name| Template::from(Part::Var(reader.vars.resolve(&name))));
     reader.vars.define(&target, SlotSource::Assigned)?;
     let mut draft = Draft::default();
-    lines(reader, block(statement), &mut |reader, line| {
+    lines(reader, block(statement), true, &mut |reader, line| {
         draft.line(reader, line)
     })?;
     let geo = Geo {

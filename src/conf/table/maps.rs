@@ -60,10 +60,11 @@ pub(super) const ROWS: &[Row] = &[
 /// A line of a table: no directive, but words of its own.
 pub(super) type Line<'a> = dyn FnMut(&mut Reader, &Statement) -> Result<(), Problem> + 'a;
 
-/// Reads the lines of a table in order, those of included files at their place.
+/// Reads the lines of a table in order; with `include`, those of included files at their place.
 pub(super) fn lines(
     reader: &mut Reader,
     nodes: &[Node],
+    include: bool,
     line: &mut Line<'_>,
 ) -> Result<(), Problem> {
     for node in nodes {
@@ -72,11 +73,11 @@ pub(super) fn lines(
             Node::Error(error) => return Err(error.clone().into()),
         };
         match &statement.body {
-            Body::Simple => {
+            Body::Include(nodes) if include => lines(reader, nodes, include, line)?,
+            Body::Simple | Body::Include(_) => {
                 line(reader, statement)
                     .map_err(|problem| Problem::Placed(problem.at(statement)))?;
             }
-            Body::Include(nodes) => lines(reader, nodes, line)?,
             Body::Block(..) => {
                 return Err(ConfError::at("unexpected \"{\"", &statement.place).into());
             }
@@ -120,7 +121,7 @@ fn key_and_target(
 fn map(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let (key, target) = key_and_target(reader, statement)?;
     let mut map = Map::new(key);
-    lines(reader, block(statement), &mut |reader, line| {
+    lines(reader, block(statement), true, &mut |reader, line| {
         map_line(reader, &mut map, line)
     })?;
     reader.vars.define(&target, SlotSource::Map(map.into()))?;
@@ -176,7 +177,7 @@ fn map_line(reader: &mut Reader, map: &mut Map, line: &Statement) -> Result<(), 
 fn split_clients(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let (key, target) = key_and_target(reader, statement)?;
     let mut shares = Vec::new();
-    lines(reader, block(statement), &mut |_, line| {
+    lines(reader, block(statement), false, &mut |_, line| {
         shares.push(share(line)?);
         Ok(())
     })?;
