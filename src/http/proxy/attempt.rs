@@ -22,7 +22,7 @@ use crate::{
     http::{
         body,
         buffer::Buf,
-        conn::{Conn, poll_fill},
+        conn::{Conn, poll_fill, poll_fill_at_most},
         exchange::{Action, Exchange},
         h1::chunked,
         out::{Out, Piece},
@@ -200,7 +200,7 @@ impl Attempt {
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
             let read = poll_fn(|cx| {
-                if let Poll::Ready(result) = poll_read(conn, buf, cx) {
+                if let Poll::Ready(result) = poll_read(conn, buf, usize::MAX, cx) {
                     return Poll::Ready(Ok(result));
                 }
                 if watch && x.conn.poll_closed(cx).is_ready() {
@@ -236,10 +236,11 @@ impl Attempt {
     }
 }
 
-/// Reads once, taking a buffer only when there is something to read.
+/// Reads once, at most `limit` bytes, taking a buffer only when there is something to read.
 pub fn poll_read(
     conn: &mut PeerConn,
     buf: &mut Buf,
+    limit: usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
     if buf.capacity() == 0 {
@@ -249,7 +250,7 @@ pub fn poll_read(
     if buf.spare().is_empty() {
         buf.compact();
     }
-    let result = poll_fill(&mut conn.io, buf, cx);
+    let result = poll_fill_at_most(&mut conn.io, buf, limit, cx);
     if result.is_pending() && buf.is_empty() {
         *buf = Buf::default();
     }
