@@ -186,6 +186,8 @@ impl Attempt {
 
     async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
         let watch = !proxy.ignore_client_abort;
+        // What is read here counts against `proxy_limit_rate` only afterwards.
+        let room = if proxy.limit_rate.is_empty() { usize::MAX } else { proxy.buffer_size };
         loop {
             if self.response_received {
                 match self.head.parse(x, &mut self.buf, proxy.buffer_size) {
@@ -200,7 +202,7 @@ impl Attempt {
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
             let read = poll_fn(|cx| {
-                if let Poll::Ready(result) = poll_read(conn, buf, usize::MAX, cx) {
+                if let Poll::Ready(result) = poll_read(conn, buf, room, cx) {
                     return Poll::Ready(Ok(result));
                 }
                 if watch && x.conn.poll_closed(cx).is_ready() {
