@@ -18,7 +18,7 @@ use crate::{
 
 /// A client's connection.
 #[derive(Debug)]
-pub struct Conn {
+pub(super) struct Conn {
     /// The socket.
     pub io: Io,
     /// Bytes read from it that no request has used yet; without memory while idle.
@@ -44,7 +44,7 @@ pub struct Conn {
 
 /// Why an operation on a connection ended early.
 #[derive(Debug)]
-pub enum ConnError {
+pub(super) enum ConnError {
     /// The deadline passed.
     Timeout,
     /// The socket failed.
@@ -62,7 +62,7 @@ static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Conn {
     /// A connection that was accepted at `now`.
-    pub fn new(io: Io, peer: Addr, now: Now) -> Self {
+    pub(super) fn new(io: Io, peer: Addr, now: Now) -> Self {
         Self {
             io,
             buf: Buf::default(),
@@ -79,7 +79,7 @@ impl Conn {
     }
 
     /// The address that the client connected to; asked of the system once.
-    pub fn local(&self) -> &Addr {
+    pub(super) fn local(&self) -> &Addr {
         self.local.get_or_init(|| {
             self.io
                 .local_addr()
@@ -88,7 +88,7 @@ impl Conn {
     }
 
     /// Waits until there is something to read, holding no buffer meanwhile.
-    pub async fn readable(&mut self, deadline: Option<Now>) -> Result<(), ConnError> {
+    pub(super) async fn readable(&mut self, deadline: Option<Now>) -> Result<(), ConnError> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = self.io.poll_read_ready(cx) {
                 return Poll::Ready(result.map_err(ConnError::from));
@@ -100,7 +100,7 @@ impl Conn {
     }
 
     /// Reads once into the spare part of [`buf`](Self::buf), which must have some; 0 is the end of the stream.
-    pub async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
+    pub(super) async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = poll_fill(&mut self.io, &mut self.buf, cx) {
                 self.eof |= matches!(result, Ok(0));
@@ -113,7 +113,7 @@ impl Conn {
     }
 
     /// Writes everything in `out`. The deadline is `timeout` after the last write that got bytes out.
-    pub async fn flush(
+    pub(super) async fn flush(
         &mut self,
         out: &mut Out,
         timeout: std::time::Duration,
@@ -136,7 +136,7 @@ impl Conn {
 
     /// Ready once the client has closed the connection or it failed; what it sends stays unread. Once the client has
     /// sent more than was asked for, this is never ready.
-    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.eof {
                 return Poll::Ready(());
@@ -160,12 +160,16 @@ impl Conn {
 }
 
 /// Reads once from `io` into the spare part of `buf`; 0 is the end of the stream.
-pub fn poll_fill(io: &mut Io, buf: &mut Buf, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+pub(super) fn poll_fill(
+    io: &mut Io,
+    buf: &mut Buf,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
     poll_fill_at_most(io, buf, usize::MAX, cx)
 }
 
 /// As [`poll_fill`], at most `limit` bytes.
-pub fn poll_fill_at_most(
+pub(super) fn poll_fill_at_most(
     io: &mut Io,
     buf: &mut Buf,
     limit: usize,

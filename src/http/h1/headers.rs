@@ -107,17 +107,16 @@ impl Headers {
     /// Gives the first live field of this kind another value; adds one when there is none.
     pub fn set(&mut self, known: Known, name: &[u8], value: &[u8]) {
         let value_at = self.store(value);
-        match self.fields.iter_mut().find(|f| f.live && f.known == known) {
-            Some(field) => field.value = value_at,
-            None => {
-                let name = self.store(name);
-                self.fields.push(Field {
-                    known,
-                    live: true,
-                    name,
-                    value: value_at,
-                });
-            }
+        if let Some(field) = self.fields.iter_mut().find(|f| f.live && f.known == known) {
+            field.value = value_at
+        } else {
+            let name = self.store(name);
+            self.fields.push(Field {
+                known,
+                live: true,
+                name,
+                value: value_at,
+            });
         }
     }
 
@@ -228,7 +227,7 @@ pub fn line(bytes: &[u8], underscores: bool) -> Line<'_> {
     let (text, len) = (&bytes[..end], end + 1);
     match text {
         [] | [b'\r'] => return Line::End(len),
-        [b'\r', ..] | [b':', ..] => return Line::Invalid(usize::from(text[0] == b'\r')),
+        [b'\r' | b':', ..] => return Line::Invalid(usize::from(text[0] == b'\r')),
         _ => {}
     }
     let mut valid = true;

@@ -38,7 +38,7 @@ pub struct Pools {
 }
 
 /// The pool of a group as one location sees it.
-pub fn place(group: &Group, index: Option<usize>, location: u32) -> Option<Place> {
+pub(crate) fn place(group: &Group, index: Option<usize>, location: u32) -> Option<Place> {
     let keepalive = group.keepalive()?;
     Some((index?, keepalive.local.then_some(location)))
 }

@@ -2,7 +2,7 @@
 //!
 //! With buffering the upstream is read as fast as it sends: into memory up to `proxy_buffers`, then into a temporary file,
 //! and it is released at its last byte, however slow the client is. Without, each piece waits for the client.
-//! Mirrors event/ngx_event_pipe.c and the filters of ngx_http_proxy_module.c.
+//! Mirrors `event/ngx_event_pipe.c` and the filters of `ngx_http_proxy_module.c`.
 
 use std::{
     fs::File,
@@ -39,7 +39,7 @@ use crate::{
 
 /// How a body is relayed.
 #[derive(Clone, Copy, Debug)]
-pub struct Mode {
+pub(super) struct Mode {
     /// There is none.
     pub bodiless: bool,
     /// `proxy_buffering`
@@ -102,7 +102,7 @@ enum Stop {
 }
 
 /// Relays the body and ends the response.
-pub async fn run<'g>(
+pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
     target: Target,

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Tries peers until one answers, and sends its answer to the client.
-pub async fn run<'g>(
+pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
     target: Target,
@@ -82,15 +82,14 @@ fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         bare.parse().ok().map(|ip| SocketAddr::new(ip, 0))
     });
-    match addr {
-        Some(addr) => Ok(Some(Addr::Inet(addr))),
-        None => {
-            x.log(
-                Level::Error,
-                format_args!("invalid local address \"{text}\""),
-            );
-            Ok(None)
-        }
+    if let Some(addr) = addr {
+        Ok(Some(Addr::Inet(addr)))
+    } else {
+        x.log(
+            Level::Error,
+            format_args!("invalid local address \"{text}\""),
+        );
+        Ok(None)
     }
 }
 
@@ -324,14 +323,14 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bodiless: bool) {
+pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bodiless: bool) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
 }
 
 /// Ends a try: the record's time, the peer's state, the connection.
-pub fn release(
+pub(super) fn release(
     x: &mut Exchange<'_>,
     target: &Target,
     attempt: Attempt,
@@ -354,7 +353,7 @@ pub fn release(
 }
 
 /// Logs a failed read from the upstream.
-pub fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
+pub(super) fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
     x.log(
         Level::Error,
         format_args!("recv() failed ({})", Errno(error)),

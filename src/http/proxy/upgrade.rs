@@ -32,7 +32,11 @@ struct Way {
 }
 
 /// Passes bytes both ways until one side ends.
-pub async fn tunnel<'g>(x: &mut Exchange<'g>, proxy: &Proxy, mut attempt: Attempt) -> Next<'g> {
+pub(super) async fn tunnel<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &Proxy,
+    mut attempt: Attempt,
+) -> Next<'g> {
     x.action = Action::Upgraded;
     x.keepalive = false;
     if let Err(next) = output::write(x).await {
