@@ -10,7 +10,7 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{buffer::Buf, out::Out, timer::Timer};
+use super::{buffer::Buf, exchange::Client, out::Out, timer::Timer};
 use crate::{
     common::{addr::Addr, clock::Now},
     net::Io,
@@ -29,6 +29,8 @@ pub(super) struct Conn {
     pub id: u64,
     /// Who connected.
     pub peer: Addr,
+    /// The same as requests begin with.
+    pub client: Client,
     /// When it was accepted.
     pub started: Now,
     /// `$connection_requests`
@@ -68,6 +70,7 @@ impl Conn {
             buf: Buf::default(),
             timer: Timer::default(),
             id: SERIAL.fetch_add(1, Ordering::Relaxed),
+            client: Client::of(&peer),
             peer,
             started: now,
             requests: 0,

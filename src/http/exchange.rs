@@ -1,10 +1,16 @@
 //! One request and its response, filled phase by phase and read by the log.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, rc::Rc};
 
 use super::{
-    conn::Conn, live::Live, out::Out, request::Request, response::Response, temp_file::TempFile,
-    thread::Thread,
+    conn::Conn,
+    h1::headers::Headers,
+    live::Live,
+    out::Out,
+    request::Request,
+    response::Response,
+    temp_file::TempFile,
+    thread::{Parts, Thread},
 };
 use crate::{
     common::{
@@ -32,9 +38,9 @@ pub(super) struct Exchange<'g> {
     /// The client's connection.
     pub conn: Box<Conn>,
     /// The request.
-    pub request: Request,
+    pub request: Box<Request>,
     /// The response.
-    pub response: Response,
+    pub response: Box<Response>,
     /// Output that was not written yet.
     pub out: Out,
     /// Who the client is, after realip.
@@ -68,9 +74,9 @@ pub(super) struct Exchange<'g> {
     /// `$proxy_internal_body_length`, `$content_length` of `proxy_set_body`.
     pub proxy_body_length: Option<u64>,
     /// Header fields of the upstream's response (`$upstream_http_*`).
-    pub upstream_headers: super::h1::headers::Headers,
+    pub upstream_headers: Headers,
     /// Trailer fields of the upstream's response.
-    pub upstream_trailers: super::h1::headers::Headers,
+    pub upstream_trailers: Headers,
     /// What is being done, for messages.
     pub action: Action,
     /// `set $limit_rate`, `X-Accel-Limit-Rate`: bytes per second.
@@ -120,7 +126,7 @@ pub(super) struct Client {
     /// Address of the client: the connection's, or the one that realip put in its place.
     pub addr: Addr,
     /// Its text, without the port (`$remote_addr`).
-    pub text: Box<str>,
+    pub text: Rc<str>,
     /// Whether realip has decided.
     pub realip_done: bool,
 }
@@ -194,7 +200,11 @@ impl<'g> Exchange<'g> {
     /// A request that begins on `conn`.
     pub(super) fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
         let server = &*listen.default_server;
-        let (request, response, attempts) = thread.recycled();
+        let Parts {
+            request,
+            response,
+            upstream_headers,
+        } = thread.recycled();
         Self {
             thread,
             live: &thread.live,
@@ -204,7 +214,7 @@ impl<'g> Exchange<'g> {
             request,
             response,
             out: Out::default(),
-            client: Client::of(&conn.peer),
+            client: conn.client.clone(),
             started: clock::now(),
             started_wall: clock::wall(),
             sent_before: conn.sent,
@@ -216,12 +226,12 @@ impl<'g> Exchange<'g> {
             internal: false,
             error_page: false,
             uri_changes: MAX_URI_CHANGES,
-            attempts,
+            attempts: Attempts::default(),
             upstream: None,
             proxy_host: (Vec::new(), Vec::new()),
             proxy_body_length: None,
-            upstream_headers: super::h1::headers::Headers::default(),
-            upstream_trailers: super::h1::headers::Headers::default(),
+            upstream_headers,
+            upstream_trailers: Headers::default(),
             action: Action::None,
             limit_rate: None,
             complete: false,
@@ -243,9 +253,20 @@ impl<'g> Exchange<'g> {
             // A file that somebody else removed is no loss.
             drop(std::fs::remove_file(path));
         }
-        self.thread
-            .recycle(self.request, self.response, self.attempts);
-        self.conn
+        let Self {
+            request,
+            response,
+            upstream_headers,
+            thread,
+            conn,
+            ..
+        } = self;
+        thread.recycle(Parts {
+            request,
+            response,
+            upstream_headers,
+        });
+        conn
     }
 
     /// Removes a temporary file when the request ends.

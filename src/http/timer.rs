@@ -41,7 +41,7 @@ impl Timer {
         };
         loop {
             ready!(sleep.as_mut().poll(cx));
-            if clock::now() >= deadline {
+            if clock::precise() >= deadline {
                 return Poll::Ready(());
             }
             sleep.as_mut().reset(deadline.instant().into());

@@ -50,7 +50,9 @@ pub(super) async fn run<'g>(
             Ok(lease) => lease,
             Err(next) => return next,
         };
-        let mut attempt = Attempt::new(lease, bind.clone());
+        let mut attempt = Box::new(Attempt::new(lease, bind.clone()));
+        attempt.head.headers = std::mem::take(&mut x.upstream_headers);
+        attempt.head.headers.clear();
         let failed = match attempt.run(x, proxy, &target, &built).await {
             Ok(()) => match next_status(x, proxy, &tries, &attempt) {
                 Some(fail) => fail,
@@ -184,7 +186,7 @@ fn after_failure<'g>(
     proxy: &Proxy,
     tries: &mut Tries,
     target: &Target,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     fail: Fail,
 ) -> Option<Next<'g>> {
     let now = clock::now().millis();
@@ -250,7 +252,7 @@ async fn respond<'g>(
     proxy: &'g Proxy,
     target: Target,
     built: Built,
-    mut attempt: Attempt,
+    mut attempt: Box<Attempt>,
 ) -> Next<'g> {
     let is_head = built.is_head;
     x.thread.give_vec(built.head);
@@ -323,7 +325,7 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bodiless: bool) {
+pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>, bodiless: bool) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
@@ -333,7 +335,7 @@ pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bod
 pub(super) fn release(
     x: &mut Exchange<'_>,
     target: &Target,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     outcome: Outcome,
     reusable: bool,
 ) {

@@ -35,7 +35,7 @@ struct Way {
 pub(super) async fn tunnel<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
-    mut attempt: Attempt,
+    mut attempt: Box<Attempt>,
 ) -> Next<'g> {
     x.action = Action::Upgraded;
     x.keepalive = false;
@@ -147,7 +147,7 @@ impl Way {
     }
 }
 
-fn finish(x: &mut Exchange<'_>, attempt: Attempt, (down, up): (&Way, &Way)) {
+fn finish(x: &mut Exchange<'_>, attempt: Box<Attempt>, (down, up): (&Way, &Way)) {
     let now = clock::now().millis();
     if let Some(record) = x.attempts.current() {
         record.response_time = Some(now.saturating_sub(attempt.start));
