@@ -2,6 +2,11 @@
 //!
 //! CRC-32 (`core/ngx_crc32.c`) for `hash`, `MurmurHash2` with seed 0 (`core/ngx_murmurhash.c`) for `split_clients`.
 
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
 /// CRC-32 (IEEE) of the concatenation of `parts`.
 pub fn crc32(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
@@ -40,6 +45,31 @@ pub fn murmur2(data: &[u8]) -> u32 {
 }
 
 const M: u32 = 0x5bd1_e995;
+
+/// FNV-1a for tables that a configuration fills: short keys, and nobody else chooses what is in them.
+#[derive(Clone, Copy, Debug)]
+pub struct Fnv(u64);
+
+/// A map with [`Fnv`].
+pub type FnvMap<K, V> = HashMap<K, V, BuildHasherDefault<Fnv>>;
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,4 +4,5 @@ pub mod addr;
 pub mod clock;
 pub mod date;
 pub mod errno;
+pub mod forwarded;
 pub mod hash;

@@ -34,7 +34,26 @@ pub struct LoadOptions {
 /// Reads the configuration that `options` point at.
 pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
     let tree = parser::parse(&options.file, &options.globals);
-    read::Reader::read(options, tree)
+    read::Reader::read(options, tree, Names::Look)
+}
+
+/// Reads `text` as a whole configuration without looking at anything else: no file is included, no name looked up. For
+/// fuzzing and benches.
+pub fn check(text: &[u8]) -> Result<model::Config, ConfError> {
+    let options = LoadOptions {
+        file: "/text".into(),
+        prefix: "/".into(),
+        globals: Vec::new(),
+        error_log: None,
+    };
+    read::Reader::read(&options, parser::parse_text(text), Names::Skip)
+}
+
+/// Whether host names are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Look,
+    Skip,
 }
 
 #[cfg(test)]

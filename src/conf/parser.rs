@@ -120,6 +120,20 @@ pub(crate) fn parse(file: &Path, globals: &[String]) -> Tree {
     }
 }
 
+/// Reads one text, in which `include` finds nothing.
+pub(crate) fn parse_text(text: &[u8]) -> Tree {
+    let mut parser = Parser {
+        directory: NOWHERE.to_owned(),
+        open: Vec::new(),
+        files: Vec::new(),
+    };
+    Tree {
+        globals: Vec::new(),
+        nodes: parser.text(text, Some(&Path::new("/text").into())),
+        files: Vec::new(),
+    }
+}
+
 /// The file's name up to its last slash: as nginx does, no component is tidied up.
 fn directory(file: &Path) -> String {
     let text = file.to_string_lossy();
@@ -228,6 +242,9 @@ impl Parser {
     }
 
     fn include(&mut self, pattern: &str, place: &Place) -> Vec<Node> {
+        if self.directory == NOWHERE {
+            return Vec::new();
+        }
         let full = join(&self.directory, pattern);
         if !pattern.contains(['*', '?', '[']) {
             return self.include_file(&full, place);
@@ -287,6 +304,9 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     };
     failed(call, path, error)
 }
+
+/// The directory of a text that is no file.
+const NOWHERE: &str = "";
 
 /// Deeper nesting is an attack on the stack: nginx knows no context below nested locations anyway.
 const MAX_DEPTH: usize = 128;

@@ -232,3 +232,46 @@ fn coverage_counts_every_row() {
         .sum();
     assert_eq!(total, table::rows().count(), "{last}");
 }
+
+#[test]
+fn the_readme_has_the_current_coverage() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let (begin, end) = ("<!-- directives -->\n", "<!-- /directives -->");
+    let Some((before, rest)) = text.split_once(begin) else {
+        return;
+    };
+    let (found, after) = rest
+        .split_once(end)
+        .expect("the end of the table is marked");
+    let table = table::coverage();
+    if std::env::var_os("HEADWATER_BLESS").is_some() {
+        fs::write(&file, [before, begin, &table, end, after].concat()).unwrap();
+        return;
+    }
+    assert_eq!(found, table, "HEADWATER_BLESS=1 cargo test coverage");
+}
+
+#[test]
+fn every_honoured_directive_is_in_a_good_file() {
+    let mut text = String::new();
+    for entry in fs::read_dir(testdata("conf/ok")).unwrap() {
+        let file = entry.unwrap().path();
+        if file.is_file() {
+            text += &fs::read_to_string(&file).unwrap();
+        }
+    }
+    let words: BTreeSet<&str> = text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .collect();
+    for (area, rows) in table::AREAS {
+        for row in rows {
+            let honoured = matches!(row.support, Support::Honoured(_));
+            assert!(
+                !honoured || words.contains(row.name),
+                "{area}: {} is in no file of testdata/conf/ok",
+                row.name
+            );
+        }
+    }
+}

@@ -347,6 +347,22 @@ pub async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
     })
 }
 
+/// Nobody wants the body: it is thrown away as it comes. What came already is looked at now, so that bad chunks are
+/// refused (`ngx_http_discard_request_body`). Err is the status that ends the request.
+pub async fn discard(x: &mut Exchange<'_>) -> Result<(), u16> {
+    if x.request.body.complete || x.request.body.discarded {
+        return Ok(());
+    }
+    test_expect(x).await?;
+    x.request.body.discarded = true;
+    let mut buf = std::mem::take(&mut x.conn.buf);
+    let before = buf.len();
+    let result = x.request.body.take(&mut buf, 0, &mut |_| {});
+    x.request.length += (before - buf.len()) as u64;
+    x.conn.buf = buf;
+    result.map_err(|error| refuse(x, error))
+}
+
 /// Throws away what is left of the body, so that the connection can be used again; false when it cannot
 /// (`ngx_http_discarded_request_body_handler`).
 pub async fn drain(x: &mut Exchange<'_>) -> bool {

@@ -161,7 +161,19 @@ impl Conn {
 
 /// Reads once from `io` into the spare part of `buf`; 0 is the end of the stream.
 pub fn poll_fill(io: &mut Io, buf: &mut Buf, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-    let mut read = ReadBuf::new(buf.spare());
+    poll_fill_at_most(io, buf, usize::MAX, cx)
+}
+
+/// As [`poll_fill`], at most `limit` bytes.
+pub fn poll_fill_at_most(
+    io: &mut Io,
+    buf: &mut Buf,
+    limit: usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let spare = buf.spare();
+    let room = spare.len().min(limit);
+    let mut read = ReadBuf::new(&mut spare[..room]);
     ready!(io.poll_read(cx, &mut read))?;
     let n = read.filled().len();
     buf.advance(n);

@@ -53,10 +53,11 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
     };
     let mut timeout = listen.default_server.core.client_header_timeout;
     loop {
-        if conn.buf.is_empty() && !wait(thread, &mut conn, timeout).await {
+        let pipelined = !conn.buf.is_empty();
+        if !pipelined && !wait(thread, &mut conn, timeout).await {
             return;
         }
-        let (returned, after) = Box::pin(request(thread, listen, conn)).await;
+        let (returned, after) = Box::pin(request(thread, (listen, pipelined), conn)).await;
         conn = returned;
         match after {
             After::Keep(idle) => timeout = idle,
@@ -120,10 +121,15 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
 }
 
 /// Serves one request.
-async fn request(thread: &Thread, listen: &Listen, mut conn: Box<Conn>) -> (Box<Conn>, After) {
+async fn request(
+    thread: &Thread,
+    (listen, pipelined): (&Listen, bool),
+    mut conn: Box<Conn>,
+) -> (Box<Conn>, After) {
     conn.requests += 1;
     let _count = thread.live.counts.request();
     let mut x = Exchange::new(thread, listen, conn);
+    x.pipelined = pipelined;
     let deadline = Some(x.started.after(x.server.core.client_header_timeout));
     match head::read(&mut x, deadline).await {
         Head::Ready => phases::run(&mut x).await,
@@ -138,6 +144,10 @@ async fn request(thread: &Thread, listen: &Listen, mut conn: Box<Conn>) -> (Box<
     }
     log::request(&mut x);
     let after = after(&mut x).await;
+    if !matches!(after, After::Keep(_)) {
+        // Who sees the connection end finds the line in the log.
+        thread.access.flush_lines();
+    }
     (x.into_conn(), after)
 }
 

@@ -81,6 +81,8 @@ pub struct Exchange<'g> {
     pub gzip_ratio: Option<(u64, u64)>,
     /// `$request_id`
     pub request_id: Option<[u8; 16]>,
+    /// It was read together with the request before it.
+    pub pipelined: bool,
     /// The upstream answered 101 to a request for an upgrade.
     pub upgrading: bool,
     /// A pattern location's `alias` is followed by the URI that `try_files` chose.
@@ -225,6 +227,7 @@ impl<'g> Exchange<'g> {
             complete: false,
             gzip_ratio: None,
             request_id: None,
+            pipelined: false,
             upgrading: false,
             add_uri_to_alias: false,
             slots: Vec::new(),

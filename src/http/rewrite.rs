@@ -69,6 +69,7 @@ async fn block<'g>(x: &mut Exchange<'g>, run: &mut Run, ops: &'g [Op]) -> Step<'
                 return Step::Stop(answer(x, *status, text.as_ref()).await);
             }
             Op::Break => {
+                x.request.valid_location &= !run.uri_changed;
                 run.uri_changed = false;
                 Step::Exit
             }

@@ -70,7 +70,7 @@ fn request(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> 
         VarId::Args | VarId::QueryString => put_present(out, &request.args),
         VarId::IsArgs => put(out, if request.args.is_empty() { b"" } else { b"?" }),
         VarId::ContentLength => content_length(x, out),
-        VarId::ContentType => put_some(out, request.headers.get(Known::ContentType)),
+        VarId::ContentType => request.headers.join_variable("content_type", b", ", out),
         VarId::DocumentUri | VarId::Uri => put(out, &request.uri),
         VarId::Host => put(
             out,
@@ -97,10 +97,30 @@ fn request(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> 
         VarId::RequestId => request_id(x, out),
         VarId::RequestTime => put_seconds(out, millis_since(x)),
         VarId::ServerProtocol => put(out, request.protocol()) && !request.line.is_empty(),
-        VarId::RemoteUser => false,
+        VarId::RemoteUser => remote_user(x, out),
         VarId::DocumentRoot | VarId::RealpathRoot | VarId::RequestFilename => paths(x, id, out),
         _ => return None,
     })
+}
+
+/// The name in `Authorization: Basic`.
+fn remote_user(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
+    let Some(value) = x.request.headers.get(Known::Authorization) else {
+        return false;
+    };
+    let Some(encoded) = value
+        .get(6..)
+        .filter(|_| value[..6].eq_ignore_ascii_case(b"basic "))
+    else {
+        return false;
+    };
+    let Ok(decoded) = data_encoding::BASE64.decode(trim_start(encoded)) else {
+        return false;
+    };
+    match memchr::memchr(b':', &decoded) {
+        Some(colon) if colon > 0 => put(out, &decoded[..colon]),
+        _ => false,
+    }
 }
 
 fn millis_since(x: &Exchange<'_>) -> u64 {
@@ -176,7 +196,7 @@ fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<boo
             out,
             u64::try_from(clock::now().since(x.conn.started).as_millis()).unwrap_or(0),
         ),
-        VarId::Pipe => put(out, if x.conn.buf.is_empty() { b"." } else { b"p" }),
+        VarId::Pipe => put(out, if x.pipelined { b"p" } else { b"." }),
         VarId::Hostname => put(out, x.live.hostname.as_bytes()),
         // Scripts and configurations compare it: it is the version whose behaviour we have.
         VarId::NginxVersion => put(out, b"1.31.5"),
@@ -310,37 +330,42 @@ fn request_named(x: &Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
 
 /// `$cookie_NAME`: the first one with this name, any case.
 fn cookie(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
-    for line in x.request.headers.all(Known::Cookie) {
-        for pair in line.split(|c| *c == b';') {
-            let pair = pair.trim_ascii_start();
-            let Some(equals) = memchr::memchr(b'=', pair) else {
-                continue;
-            };
-            if pair[..equals]
-                .trim_ascii_end()
-                .eq_ignore_ascii_case(name.as_bytes())
-            {
-                return put(out, pair[equals + 1..].trim_ascii_start());
-            }
-        }
-    }
-    false
+    let found = x.request.headers.all(Known::Cookie).find_map(|line| {
+        line.split(|c| *c == b';')
+            .find_map(|pair| cookie_value(pair, name))
+    });
+    put_some(out, found)
 }
 
-/// `$upstream_cookie_NAME`: value of the last `Set-Cookie` with this name.
+/// `$upstream_cookie_NAME`: value of the first `Set-Cookie` with this name.
 fn upstream_cookie(x: &Exchange<'_>, name: &str, out: &mut Vec<u8>) -> bool {
-    let mut found = None;
-    for line in x.upstream_headers.all(Known::SetCookie) {
-        let pair = line.split(|c| *c == b';').next().unwrap_or_default();
-        if let Some(equals) = memchr::memchr(b'=', pair)
-            && pair[..equals]
-                .trim_ascii()
-                .eq_ignore_ascii_case(name.as_bytes())
-        {
-            found = Some(pair[equals + 1..].trim_ascii_start());
-        }
-    }
+    let found = x
+        .upstream_headers
+        .all(Known::SetCookie)
+        .find_map(|line| cookie_value(line.split(|c| *c == b';').next()?, name));
     put_some(out, found)
+}
+
+/// The value of `name=value` if that is the name. Only spaces are trimmed: a tab belongs to a name or value.
+fn cookie_value<'a>(pair: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let equals = memchr::memchr(b'=', pair)?;
+    let own = trim_end(trim_start(&pair[..equals]));
+    own.eq_ignore_ascii_case(name.as_bytes())
+        .then(|| trim_start(&pair[equals + 1..]))
+}
+
+fn trim_start(mut text: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
+
+fn trim_end(mut text: &[u8]) -> &[u8] {
+    while let [rest @ .., b' '] = text {
+        text = rest;
+    }
+    text
 }
 
 /// `$sent_http_NAME`; some headers are not in the list before the response is written.

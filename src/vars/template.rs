@@ -128,6 +128,14 @@ impl Template {
     }
 }
 
+impl From<Part> for Template {
+    fn from(part: Part) -> Self {
+        Self {
+            parts: Arc::new([part]),
+        }
+    }
+}
+
 /// Splits the name of a variable off `text`, which begins after the `$`. A capture is one digit without brackets.
 fn variable_name(text: &[u8]) -> Result<(&str, &[u8]), TemplateError> {
     if let [b'1'..=b'9', ..] = text {

@@ -9,6 +9,8 @@ use crate::{common::addr::Addr, vars::Template};
 pub struct Upstream {
     /// Its name, as written; for an implicit one the host and port of `proxy_pass`.
     pub name: Arc<str>,
+    /// Its port; 0 for an `upstream` block or a Unix socket.
+    pub port: u16,
     /// Whether there is an `upstream` block.
     pub explicit: bool,
     /// The servers, in order.

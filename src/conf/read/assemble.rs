@@ -41,7 +41,7 @@ impl Reader {
         }
         let upstreams = upstreams
             .into_iter()
-            .map(|draft| draft.build().map(Arc::new))
+            .map(|draft| draft.build(self).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let servers = servers
             .into_iter()

@@ -24,7 +24,8 @@ pub(super) use upstreams::{AddUpstream, MethodSupport};
 pub(super) use variables::Variables;
 
 use super::{
-    LoadOptions,
+    LoadOptions, Names,
+    address::{Url, UrlOptions, parse_url},
     error::{ConfError, Place, Problem},
     lexer::Word,
     model,
@@ -37,6 +38,7 @@ use crate::vars::{BoundPattern, Pattern, Template, VarId};
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(super) options: LoadOptions,
+    names: Names,
     /// Warnings in nginx's words.
     pub(super) warnings: Vec<String>,
     /// Variables of the `http` block.
@@ -63,13 +65,18 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Reads the whole tree.
-    pub(super) fn read(options: &LoadOptions, tree: Tree) -> Result<model::Config, ConfError> {
+    pub(super) fn read(
+        options: &LoadOptions,
+        tree: Tree,
+        names: Names,
+    ) -> Result<model::Config, ConfError> {
         let place = Place {
             file: None,
             line: 0,
         };
         let mut reader = Self {
             options: options.clone(),
+            names,
             warnings: Vec::new(),
             vars: Variables::scan(&tree.nodes),
             main: MainDraft::default(),
@@ -166,6 +173,18 @@ impl Reader {
             }
         }
         Ok(BoundPattern { pattern, slots })
+    }
+
+    /// Takes an address apart; names are looked up unless that is not wanted.
+    pub(super) fn url(&self, text: &str, options: UrlOptions) -> Result<Url, &'static str> {
+        let no_resolve = options.no_resolve || self.names == Names::Skip;
+        parse_url(
+            text,
+            UrlOptions {
+                no_resolve,
+                ..options
+            },
+        )
     }
 
     /// A path of the configuration: relative ones start at the prefix.

@@ -348,16 +348,7 @@ proptest::proptest! {
             proptest::sample::select(&WORDS[..]), 0..40
         )
     ) {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("x.conf");
-        std::fs::write(&file, words.join(" ")).unwrap();
-        let options = LoadOptions {
-            file,
-            prefix: "/p".into(),
-            globals: Vec::new(),
-            error_log: None,
-        };
-        drop(load(&options));
+drop(crate::conf::check(words.join(" ").as_bytes()));
     }
 }
 

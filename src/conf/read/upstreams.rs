@@ -9,7 +9,7 @@ use super::{Reader, UpstreamDraft};
 use crate::{
     common::addr::Addr,
     conf::{
-        address::{UrlOptions, parse_url},
+        address::UrlOptions,
         error::{ConfError, Place, Problem},
         model,
     },
@@ -98,7 +98,7 @@ impl Reader {
 
 impl UpstreamDraft {
     /// The group as it will be used.
-    pub(super) fn build(self) -> Result<model::Upstream, ConfError> {
+    pub(super) fn build(self, reader: &Reader) -> Result<model::Upstream, ConfError> {
         let name: Arc<str> = self.name.as_str().into();
         let servers = if self.explicit {
             if self.servers.iter().all(|server| server.backup) {
@@ -109,7 +109,7 @@ impl UpstreamDraft {
             }
             self.servers
         } else {
-            vec![self.implicit_server(&name)?]
+            vec![self.implicit_server(&name, reader)?]
         };
         let keepalive = self.explicit.then_some(model::Keepalive {
             connections: self.keepalive.map_or(DEFAULT_KEEPALIVE, |(n, _)| n),
@@ -120,6 +120,7 @@ impl UpstreamDraft {
         });
         Ok(model::Upstream {
             name,
+            port: self.port,
             explicit: self.explicit,
             servers,
             method: self.method.unwrap_or(model::Method::RoundRobin),
@@ -128,7 +129,11 @@ impl UpstreamDraft {
         })
     }
 
-    fn implicit_server(&self, name: &Arc<str>) -> Result<model::UpstreamServer, ConfError> {
+    fn implicit_server(
+        &self,
+        name: &Arc<str>,
+        reader: &Reader,
+    ) -> Result<model::UpstreamServer, ConfError> {
         let addrs = if self.addrs.is_empty() {
             if self.port == 0 {
                 return Err(ConfError::at(
@@ -140,7 +145,8 @@ impl UpstreamDraft {
                 default_port: self.port,
                 ..UrlOptions::default()
             };
-            parse_url(name, options)
+            reader
+                .url(name, options)
                 .map_err(|error| {
                     ConfError::at(format_args!("{error} in upstream \"{name}\""), &self.place)
                 })?

@@ -111,11 +111,6 @@ impl Variables {
                 )))
             };
         }
-        if is_fixed(&lower) {
-            return Err(Problem::Message(format!(
-                "the duplicate \"{name}\" variable"
-            )));
-        }
         let slot = self.slot(&lower);
         let index = slot.0 as usize;
         if let Some(defined) = self.defined.get_mut(index) {
@@ -173,14 +168,26 @@ fn is_family(id: Option<&VarId>) -> bool {
     }
 }
 
-/// Variables of nginx's modules that have no value here, because what they tell never happens: no TLS, HTTP/2 or HTTP/3 yet.
+/// Variables of nginx's modules that have no value here, because what they tell of never happens: TLS, HTTP/2, HTTP/3,
+/// limits, caching, slices, signed links, identifiers.
 fn is_absent(name: &str) -> bool {
-    name.starts_with("ssl_") || matches!(name, "http2" | "http3")
-}
-
-/// Whether the configuration may not define `name`, although it is no [`VarId`].
-fn is_fixed(name: &str) -> bool {
-    is_absent(name)
+    name.starts_with("ssl_")
+        || name.starts_with("proxy_protocol_tlv_")
+        || matches!(
+            name,
+            "http2"
+                | "http3"
+                | "limit_conn_status"
+                | "limit_req_status"
+                | "secure_link"
+                | "secure_link_expires"
+                | "slice_range"
+                | "uid_got"
+                | "uid_reset"
+                | "uid_set"
+                | "upstream_cache_etag"
+                | "upstream_cache_last_modified"
+        )
 }
 
 /// `$http_*` with a place of their own in nginx's table of variables.

@@ -2,9 +2,10 @@
 
 use super::{
     FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Read, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
+    gzip::add_types,
 };
 use crate::conf::{
-    address::{UrlOptions, parse_url},
+    address::UrlOptions,
     error::Problem,
     parser::Statement,
     read::{self, Reader, first},
@@ -164,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         "charset_types",
         HSL,
         ONE_MORE,
-        ANYTHING,
+        TYPES,
         "Sets which types get a charset.",
     ),
     Row::accepted(
@@ -178,7 +179,7 @@ pub(super) const ROWS: &[Row] = &[
         "sub_filter_types",
         HSL,
         ONE_MORE,
-        ANYTHING,
+        TYPES,
         "Sets in which types texts are replaced.",
     ),
     Row::accepted(
@@ -356,6 +357,12 @@ fn texts(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     Ok(())
 }
 
+/// A list of types.
+const TYPES: Read = |reader, statement| {
+    add_types(reader, statement, None);
+    Ok(())
+};
+
 /// A time, at most one in a block.
 pub(super) fn time_once(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     reader.once(statement)?;
@@ -423,7 +430,8 @@ fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
                 default_port: 53,
                 ..UrlOptions::default()
             };
-            parse_url(&text, options)
+            reader
+                .url(&text, options)
                 .map_err(|error| Problem::message(format!("{error} in resolver \"{text}\"")))?;
             servers += 1;
         }

@@ -112,7 +112,8 @@ fn debug_connection(reader: &mut Reader, statement: &Statement) -> Result<(), Pr
         return Ok(());
     }
     let options = address::UrlOptions::default();
-    let url = address::parse_url(&text, options)
+    let url = reader
+        .url(&text, options)
         .map_err(|error| Problem::message(format!("{error} in debug_connection \"{text}\"")))?;
     let nets = url
         .addrs

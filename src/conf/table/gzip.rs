@@ -122,20 +122,25 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A list of types for `gzip_types` and its kin (`ngx_http_types_slot`).
 fn gzip_types(reader: &mut Reader, statement: &Statement) {
-    let mut types: Vec<Box<[u8]>> = match reader.loc.gzip.types.take() {
-        Some(TypeSet::All) => {
-            reader.loc.gzip.types = Some(TypeSet::All);
-            return;
-        }
-        Some(TypeSet::Some(types)) => types.to_vec(),
-        None => vec![Box::from(&b"text/html"[..])],
+    let types = reader.loc.gzip.types.take();
+    let types = add_types(reader, statement, types);
+    reader.loc.gzip.types = Some(types);
+}
+
+/// Adds to a list of types (`ngx_http_types_slot`).
+pub(super) fn add_types(
+    reader: &mut Reader,
+    statement: &Statement,
+    known: Option<TypeSet>,
+) -> TypeSet {
+    let mut types: Vec<Box<[u8]>> = match known.unwrap_or_else(TypeSet::html) {
+        TypeSet::All => return TypeSet::All,
+        TypeSet::Some(types) => types.to_vec(),
     };
     for word in &statement.args {
         if *word == "*" {
-            reader.loc.gzip.types = Some(TypeSet::All);
-            return;
+            return TypeSet::All;
         }
         let kind = word.bytes().to_ascii_lowercase().into_boxed_slice();
         if types.contains(&kind) {
@@ -145,7 +150,7 @@ fn gzip_types(reader: &mut Reader, statement: &Statement) {
             types.push(kind);
         }
     }
-    reader.loc.gzip.types = Some(TypeSet::Some(types.into()));
+    TypeSet::Some(types.into())
 }
 
 fn gzip_proxied(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::{FLAG, HSL, LIMIT_EXCEPT, LOCATION, NONE, ONE_MORE, Row, SERVER, TAKE1, TWO_MORE};
 use crate::common::addr::Addr;
 use crate::conf::{
-    address::{UrlOptions, parse_url},
+    address::UrlOptions,
     error::Problem,
     model::{AccessRule, AccessSubject, Handler, RealipHeader, TryFallback, TryFiles},
     parser::Statement,
@@ -143,7 +143,8 @@ fn set_real_ip_from(reader: &mut Reader, statement: &Statement) -> Result<(), Pr
     }
     let nets = match network_or_warn(reader, &text, statement) {
         Some(net) => vec![net],
-        None => parse_url(&text, UrlOptions::default())
+        None => reader
+            .url(&text, UrlOptions::default())
             .map_err(|error| Problem::message(format!("{error} in set_real_ip_from \"{text}\"")))?
             .addrs
             .iter()

@@ -8,7 +8,7 @@ use super::{ONE_MORE, Row, SERVER, unsupported};
 use crate::{
     common::addr::Addr,
     conf::{
-        address::{UrlOptions, parse_url},
+        address::UrlOptions,
         error::Problem,
         lexer::Word,
         model::{ListenOptions, ServerName, SoKeepalive},
@@ -75,7 +75,7 @@ fn listen(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         listen: true,
         ..UrlOptions::default()
     };
-    let url = parse_url(&text, options).map_err(|error| {
+    let url = reader.url(&text, options).map_err(|error| {
         Problem::message(format!("{error} in \"{text}\" of the \"listen\" directive"))
     })?;
     let mut listen = new_listen(Addr::Inet((Ipv4Addr::UNSPECIFIED, 80).into()));

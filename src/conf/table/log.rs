@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     conf::{
-        address::{UrlOptions, parse_url},
+        address::UrlOptions,
         error::Problem,
         lexer::Word,
         model::{AccessLog, ErrorLog, Escape, Level, LogFormat, LogTarget, Syslog},
@@ -71,7 +71,7 @@ fn error_log(reader: &mut Reader, statement: &Statement) -> Result<ErrorLog, Pro
             .ok_or_else(|| Problem::message(format!("invalid buffer size \"{size}\"")))?;
         LogTarget::Memory(size)
     } else if let Some(parameters) = text.strip_prefix("syslog:") {
-        LogTarget::Syslog(Arc::new(syslog(parameters)?))
+        LogTarget::Syslog(Arc::new(syslog(reader, parameters)?))
     } else {
         LogTarget::File(reader.full_path(&text).into())
     };
@@ -123,7 +123,7 @@ const DEBUG_LEVELS: [&str; 7] = [
 ];
 
 /// The parameters after `syslog:` (`ngx_syslog_parse_args`).
-fn syslog(parameters: &str) -> Result<Syslog, Problem> {
+fn syslog(reader: &Reader, parameters: &str) -> Result<Syslog, Problem> {
     let mut server = None;
     let mut facility = None;
     let mut severity = None;
@@ -144,7 +144,7 @@ fn syslog(parameters: &str) -> Result<Syslog, Problem> {
                     default_port: 514,
                     ..UrlOptions::default()
                 };
-                let url = parse_url(value, options).map_err(|error| {
+                let url = reader.url(value, options).map_err(|error| {
                     Problem::message(format!("{error} in syslog server \"{value}\""))
                 })?;
                 server = url.addrs.into_iter().next();
@@ -318,7 +318,7 @@ fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
     }
     let text = path.text();
     let target = if let Some(parameters) = text.strip_prefix("syslog:") {
-        LogTarget::Syslog(Arc::new(syslog(parameters)?))
+        LogTarget::Syslog(Arc::new(syslog(reader, parameters)?))
     } else {
         let full = reader.full_path(&text);
         if text.contains('$') {

@@ -5,6 +5,7 @@
 
 mod accepted;
 mod events;
+mod geo;
 mod gzip;
 mod headers;
 mod http_blocks;

@@ -9,7 +9,7 @@ use super::{
     http_paths::temp_path, proxy_rewrite as rewrite, unsupported,
 };
 use crate::conf::{
-    address::{UrlOptions, parse_addr_port, parse_url},
+    address::{Url, UrlOptions, parse_addr_port},
     error::Problem,
     model::{
         Bind, Handler, IgnoreHeaders, LocationKind, NextUpstream, PassTarget, ProxyPass,
@@ -369,7 +369,8 @@ fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, P
         no_resolve: true,
         ..UrlOptions::default()
     };
-    let url = parse_url(address, options)
+    let url = reader
+        .url(address, options)
         .map_err(|error| Problem::message(format!("{error} in upstream \"{address}\"")))?;
     let index = reader.add_upstream(AddUpstream {
         host: &url.host,
@@ -390,12 +391,7 @@ fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, P
              or inside \"limit_except\" block",
         ));
     }
-    let default = url.no_port || url.port == default_port;
-    let (host_header, port) = match (url.unix, default) {
-        (true, _) => ("localhost".to_owned(), String::new()),
-        (false, true) => (url.host, default_port.to_string()),
-        (false, false) => (format!("{}:{}", url.host, url.port_text), url.port_text),
-    };
+    let (host_header, port) = host_and_port(&url, default_port);
     Ok(ProxyPass {
         url: crate::vars::Template::literal(text.as_bytes()),
         target: PassTarget::Upstream(index),
@@ -410,6 +406,19 @@ fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, P
             [].into()
         },
     })
+}
+
+/// `$proxy_host` and `$proxy_port` (`ngx_http_proxy_set_vars`).
+fn host_and_port(url: &Url, default_port: u16) -> (String, String) {
+    let default = url.no_port || url.port == default_port;
+    match (url.unix, default) {
+        (true, _) => ("localhost".to_owned(), String::new()),
+        (false, true) => (url.host.clone(), default_port.to_string()),
+        (false, false) => (
+            format!("{}:{}", url.host, url.port_text),
+            url.port_text.clone(),
+        ),
+    }
 }
 
 fn proxy_set_header(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

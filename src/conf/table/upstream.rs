@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{BLOCK, HTTP, NONE, ONE_MORE, Row, TAKE1, TAKE12, UPSTREAM, unsupported};
 use crate::conf::{
-    address::{UrlOptions, parse_url},
+    address::UrlOptions,
     error::Problem,
     lexer::Word,
     model::{LeastTimeMode, Method, UpstreamServer},
@@ -162,7 +162,8 @@ fn server(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         default_port: 80,
         ..UrlOptions::default()
     };
-    let url = parse_url(&text, options)
+    let url = reader
+        .url(&text, options)
         .map_err(|error| Problem::message(format!("{error} in upstream \"{text}\"")))?;
     server.addrs = url.addrs;
     reader.up.servers.push(server);

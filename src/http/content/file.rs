@@ -84,8 +84,7 @@ pub async fn send<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if x.request.method == Method::Post {
         return Next::Status(405);
     }
-    x.request.body.discarded = true;
-    if let Err(status) = crate::http::body::test_expect(x).await {
+    if let Err(status) = crate::http::body::discard(x).await {
         return Next::Status(status);
     }
     let response = &mut x.response;

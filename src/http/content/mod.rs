@@ -42,8 +42,7 @@ pub async fn send_response<'g>(
     status: u16,
     text: Option<&Template>,
 ) -> Next<'g> {
-    x.request.body.discarded = true;
-    if let Err(status) = super::body::test_expect(x).await {
+    if let Err(status) = super::body::discard(x).await {
         return Next::Status(status);
     }
     let body = text.map(|text| text.to_vec(x)).unwrap_or_default();
@@ -65,7 +64,9 @@ pub async fn empty_gif<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Next::Status(405);
     }
-    x.request.body.discarded = true;
+    if let Err(status) = super::body::discard(x).await {
+        return Next::Status(status);
+    }
     x.response.status = 200;
     x.response.content_type = b"image/gif".to_vec();
     x.response.content_length = Some(EMPTY_GIF.len() as u64);
@@ -83,7 +84,9 @@ pub async fn stub_status<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Next::Status(405);
     }
-    x.request.body.discarded = true;
+    if let Err(status) = super::body::discard(x).await {
+        return Next::Status(status);
+    }
     let counts = x.live.counts.read();
     let body = format!(
         "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",

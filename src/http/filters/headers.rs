@@ -117,8 +117,8 @@ fn max_age(age: i64, configured: i64) -> String {
 /// `expires` with variables, as rendered; what is no valid value turns it off.
 fn parse(text: &[u8], modified: bool) -> Expires {
     match text {
-        b"epoch" => Expires::Epoch,
-        b"max" => Expires::Max,
+        b"epoch" if !modified => Expires::Epoch,
+        b"max" if !modified => Expires::Max,
         b"" | b"off" => Expires::Off,
         [b'@', time @ ..] => match seconds(time) {
             Some(secs) if !modified && secs <= 86400 => Expires::Daily(secs),

@@ -66,9 +66,10 @@ impl Limiter {
         }
     }
 
-    /// When to go on after `written` bytes of `room` went out.
-    pub fn pause(&self, written: u64) -> Duration {
-        Duration::from_millis(written * 1000 / self.rate)
+    /// How long to wait after `moved` bytes, when `total` have been moved with them.
+    pub fn pause(&self, moved: u64, total: u64) -> Duration {
+        let excess = total.saturating_sub(self.after).min(moved);
+        Duration::from_millis(excess * 1000 / self.rate)
     }
 
     /// Writes everything in `out`, in time.
@@ -85,8 +86,7 @@ impl Limiter {
             let deadline = clock::now().after(timeout);
             let written = write_some(x, out, room, deadline).await?;
             if !out.is_empty() {
-                let excess = x.bytes_sent().saturating_sub(self.after).min(written);
-                let pause = self.pause(excess);
+                let pause = self.pause(written, x.bytes_sent());
                 if pause > Duration::ZERO {
                     x.conn.timer.sleep_until(clock::now().after(pause)).await;
                 }

@@ -22,7 +22,7 @@ use crate::{
     http::{
         body,
         buffer::Buf,
-        conn::{Conn, poll_fill},
+        conn::{Conn, poll_fill, poll_fill_at_most},
         exchange::{Action, Exchange},
         h1::chunked,
         out::{Out, Piece},
@@ -186,6 +186,8 @@ impl Attempt {
 
     async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
         let watch = !proxy.ignore_client_abort;
+        // What is read here counts against `proxy_limit_rate` only afterwards.
+        let room = if proxy.limit_rate.is_empty() { usize::MAX } else { proxy.buffer_size };
         loop {
             if self.response_received {
                 match self.head.parse(x, &mut self.buf, proxy.buffer_size) {
@@ -200,7 +202,7 @@ impl Attempt {
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
             let read = poll_fn(|cx| {
-                if let Poll::Ready(result) = poll_read(conn, buf, cx) {
+                if let Poll::Ready(result) = poll_read(conn, buf, room, cx) {
                     return Poll::Ready(Ok(result));
                 }
                 if watch && x.conn.poll_closed(cx).is_ready() {
@@ -236,10 +238,11 @@ impl Attempt {
     }
 }
 
-/// Reads once, taking a buffer only when there is something to read.
+/// Reads once, at most `limit` bytes, taking a buffer only when there is something to read.
 pub fn poll_read(
     conn: &mut PeerConn,
     buf: &mut Buf,
+    limit: usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
     if buf.capacity() == 0 {
@@ -249,7 +252,7 @@ pub fn poll_read(
     if buf.spare().is_empty() {
         buf.compact();
     }
-    let result = poll_fill(&mut conn.io, buf, cx);
+    let result = poll_fill_at_most(&mut conn.io, buf, limit, cx);
     if result.is_pending() && buf.is_empty() {
         *buf = Buf::default();
     }

@@ -41,9 +41,7 @@ pub async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         if let Err(status) = body::test_expect(x).await {
             return Next::Status(status);
         }
-    } else if x.request.has_body()
-        && let Err(status) = body::read(x).await
-    {
+    } else if let Err(status) = body::read(x).await {
         return Next::Status(status);
     }
     let built = match request::build(x, proxy, pass, &target) {

@@ -218,7 +218,7 @@ impl<'g> Relay<'_, 'g> {
                 if let Some(limiter) = &self.write_limit
                     && !self.x.out.is_empty()
                 {
-                    self.write_resume = Some(now.after(limiter.pause(n)));
+                    self.write_resume = Some(now.after(limiter.pause(n, self.x.bytes_sent())));
                 }
                 Poll::Ready(Ok(n > 0))
             }
@@ -247,15 +247,19 @@ impl<'g> Relay<'_, 'g> {
         if !self.has_room() {
             return false;
         }
+        let mut room = usize::MAX;
         if let Some(limiter) = &self.read_limit {
-            let now = clock::now();
-            if self.read_resume.is_some_and(|at| now < at) {
+            if self.read_resume.is_some_and(|at| clock::now() < at) {
                 return false;
             }
-            self.read_resume = limiter.allowed(self.body_read).err();
-            if self.read_resume.is_some() {
-                return false;
+            match limiter.allowed(self.body_read) {
+                Ok(bytes) => room = usize::try_from(bytes).unwrap_or(usize::MAX),
+                Err(at) => {
+                    self.read_resume = Some(at);
+                    return false;
+                }
             }
+            self.read_resume = None;
         }
         if self.x.out.is_empty()
             && !self.proxy.ignore_client_abort
@@ -273,7 +277,7 @@ impl<'g> Relay<'_, 'g> {
             return true;
         };
         let mut buf = Buf::default();
-        match poll_read(conn, &mut buf, cx) {
+        match poll_read(conn, &mut buf, room, cx) {
             Poll::Pending => false,
             Poll::Ready(Ok(0)) => {
                 self.eof();
@@ -283,6 +287,10 @@ impl<'g> Relay<'_, 'g> {
                 self.read_deadline = clock::now().after(self.proxy.read_timeout);
                 self.count(n, false);
                 self.feed(buf);
+                if let Some(limiter) = &self.read_limit {
+                    let pause = limiter.pause(n as u64, self.body_read);
+                    self.read_resume = Some(clock::now().after(pause));
+                }
                 true
             }
             Poll::Ready(Err(error)) => {

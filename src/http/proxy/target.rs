@@ -205,17 +205,10 @@ fn ip(host: &[u8]) -> Option<IpAddr> {
 
 /// The group of the configuration that the address names.
 fn known(x: &Exchange<'_>, url: &Url) -> Option<(usize, Arc<Group>)> {
-    let with_port = [&url.host[..], b":", url.port.to_string().as_bytes()].concat();
     let upstreams = &x.live.http().upstreams;
     let index = upstreams.iter().position(|upstream| {
-        let name = upstream.name.as_bytes();
-        match upstream.explicit {
-            true => !url.has_port && name.eq_ignore_ascii_case(&url.host),
-            false => {
-                name.eq_ignore_ascii_case(&with_port)
-                    || (url.port == 80 && name.eq_ignore_ascii_case(&url.host))
-            }
-        }
+        upstream.name.as_bytes().eq_ignore_ascii_case(&url.host)
+            && ((upstream.port == 0 && !url.has_port) || upstream.port == url.port)
     })?;
     Some((index, Arc::clone(x.live.groups.get(index)?)))
 }
@@ -242,6 +235,7 @@ fn made(x: &mut Exchange<'_>, url: &Url) -> Result<Arc<Group>, Failure> {
     };
     let upstream = Upstream {
         name,
+        port: url.port,
         explicit: false,
         servers: vec![server],
         method: Method::RoundRobin,

@@ -30,7 +30,6 @@ use crate::{
 /// A buffer without `buffer=`, bytes.
 const BUFFER: usize = 32 * 1024;
 /// How old a line may get without `flush=`.
-const DELAY: Duration = Duration::from_millis(10);
 
 /// The access logs of one thread for one configuration.
 #[derive(Debug)]
@@ -80,6 +79,8 @@ struct Buffer {
     delay: Option<Duration>,
     gzip: Option<u32>,
     due: Option<Now>,
+    /// Lines are written before the thread waits for events again, all of a turn in one write.
+    at_once: bool,
 }
 
 /// What surrounds the line of one request.
@@ -143,6 +144,13 @@ impl AccessLogs {
         }
     }
 
+    /// Writes the lines of logs without a buffer.
+    pub fn flush_lines(&self) {
+        if self.due.get() == Some(Now::default()) {
+            self.flush_due(Some(Now::default()));
+        }
+    }
+
     /// Hands over all waiting lines.
     pub fn flush(&self) {
         self.flush_due(None);
@@ -155,6 +163,10 @@ impl AccessLogs {
                 self.wake.notified().await;
                 continue;
             };
+            if due == Now::default() {
+                self.flush_due(Some(due));
+                continue;
+            }
             let woken = self.wake.notified();
             if tokio::time::timeout_at(due.instant().into(), woken)
                 .await
@@ -242,9 +254,8 @@ impl Buffer {
             file,
             lines: Vec::new(),
             limit: settings.buffer.unwrap_or(BUFFER),
-            delay: settings
-                .flush
-                .or(settings.buffer.is_none().then_some(DELAY)),
+            delay: settings.flush,
+            at_once: settings.buffer.is_none(),
             gzip: settings.gzip,
             due: None,
         }
@@ -263,7 +274,11 @@ impl Buffer {
         if self.due.is_some() || self.lines.is_empty() {
             return None;
         }
-        self.due = self.delay.map(|delay| clock::now().after(delay));
+        self.due = if self.at_once {
+            Some(Now::default())
+        } else {
+            self.delay.map(|delay| clock::now().after(delay))
+        };
         self.due
     }
 
@@ -273,6 +288,7 @@ impl Buffer {
             return;
         }
         match self.gzip {
+            None if self.at_once => self.file.append(&self.lines),
             None => self.file.write(&self.lines),
             Some(level) => self.file.write(&compress(&self.lines, level)),
         }

@@ -38,6 +38,7 @@ pub(super) fn upstream(
 ) -> model::Upstream {
     model::Upstream {
         name: "u".into(),
+        port: 0,
         explicit: true,
         servers,
         method,
