@@ -4,7 +4,7 @@
 //! need are formatted once a second in each thread, like nginx's cached times (`core/ngx_times.c`).
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     sync::OnceLock,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -63,10 +63,44 @@ pub struct Wall {
     pub millis: u32,
 }
 
-/// The monotonic clock.
+/// The monotonic clock. On a thread that called [`keep_time`] it may be behind by as much as the thread has worked since
+/// it last waited, but by no more than [`USES`] calls.
 pub fn now() -> Now {
+    let (kept, uses) = KEPT.get();
+    if uses > 0 {
+        KEPT.set((kept, uses - 1));
+        return kept;
+    }
+    let now = precise();
+    if KEEPS.get() {
+        KEPT.set((now, USES));
+    }
+    now
+}
+
+/// The monotonic clock, read now.
+pub fn precise() -> Now {
     let nanos = start().elapsed().as_nanos();
     Now(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// How often a time is used before the clock is read again, when the thread never waits.
+const USES: u32 = 15;
+
+thread_local! {
+    static KEPT: Cell<(Now, u32)> = const { Cell::new((Now(0), 0)) };
+    static KEEPS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes [`now`] on this thread use one reading of the clock several times, as nginx does within a turn of its event loop.
+/// The thread must call [`waited`] whenever it has waited for events.
+pub fn keep_time() {
+    KEEPS.set(true);
+}
+
+/// The thread has waited: the time it keeps is old.
+pub fn waited() {
+    KEPT.set((Now(0), 0));
 }
 
 /// Where the monotonic clock starts: the first use, in the master, so that all workers share it.

@@ -1,4 +1,4 @@
-//! `allow`, `deny`, `satisfy`. Mirrors ngx_http_access_module.c.
+//! `allow`, `deny`, `satisfy`. Mirrors `ngx_http_access_module.c`.
 
 use super::{exchange::Exchange, phases::Next};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Whether the client may go on.
-pub fn check<'g>(x: &Exchange<'g>) -> Result<(), Next<'g>> {
+pub(super) fn check<'g>(x: &Exchange<'g>) -> Result<(), Next<'g>> {
     let rule = x
         .location
         .access

@@ -1,6 +1,6 @@
 //! The body of a client's request: taken off the connection, kept in memory or in a temporary file, or discarded.
 //!
-//! Mirrors http/ngx_http_request_body.c.
+//! Mirrors `http/ngx_http_request_body.c`.
 
 use std::{
     fs::File,
@@ -24,7 +24,7 @@ use crate::{
 
 /// A request's body, as far as it has been read.
 #[derive(Debug, Default)]
-pub struct RequestBody {
+pub(super) struct RequestBody {
     framing: Framing,
     /// Bytes in memory; all of them unless there is a file.
     pub memory: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct RequestBody {
 
 /// A temporary file that holds a body.
 #[derive(Debug)]
-pub struct BodyFile {
+pub(super) struct BodyFile {
     /// The file.
     pub file: Rc<File>,
     /// Its path, `$request_body_file`.
@@ -64,7 +64,7 @@ enum Framing {
 
 /// What is wrong with a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyError {
+pub(super) enum BodyError {
     /// Bad chunks.
     Invalid,
     /// More than `client_max_body_size`.
@@ -73,7 +73,7 @@ pub enum BodyError {
 
 impl RequestBody {
     /// Sets how the body comes; called once the head is known.
-    pub fn expect(&mut self, content_length: Option<u64>, is_chunked: bool) {
+    pub(super) fn expect(&mut self, content_length: Option<u64>, is_chunked: bool) {
         self.framing = match content_length {
             _ if is_chunked => Framing::Chunked(chunked::Decoder::default()),
             Some(0) | None => Framing::None,
@@ -82,7 +82,7 @@ impl RequestBody {
     }
 
     /// Whether all of it has been taken off the connection.
-    pub fn is_read(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         match &self.framing {
             Framing::None => true,
             Framing::Length(n) => *n == 0,
@@ -91,7 +91,7 @@ impl RequestBody {
     }
 
     /// How many bytes still come, where that is known.
-    pub fn remaining(&self) -> Option<u64> {
+    pub(super) fn remaining(&self) -> Option<u64> {
         match &self.framing {
             Framing::None => Some(0),
             Framing::Length(n) => Some(*n),
@@ -100,7 +100,7 @@ impl RequestBody {
     }
 
     /// Takes what belongs to the body off `buf` and hands the data to `sink`; `max` bounds the whole body (0 = no bound).
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         buf: &mut Buf,
         max: u64,
@@ -135,7 +135,7 @@ impl RequestBody {
     }
 
     /// The whole body as pieces of output, in order; it stays here for a replay.
-    pub fn pieces(&self) -> Vec<Piece> {
+    pub(super) fn pieces(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         if let Some(file) = &self.file {
             pieces.push(Piece::File {
@@ -153,7 +153,7 @@ impl RequestBody {
 
 /// Reads the whole body (`ngx_http_read_client_request_body`). Err is the status that ends the request; 0 means that the
 /// client is gone.
-pub async fn read(x: &mut Exchange<'_>) -> Result<(), u16> {
+pub(super) async fn read(x: &mut Exchange<'_>) -> Result<(), u16> {
     if x.request.body.complete || x.request.body.discarded {
         return Ok(());
     }
@@ -216,7 +216,7 @@ fn take(x: &mut Exchange<'_>, buf: &mut Buf) -> Result<(), u16> {
 }
 
 /// Logs what is wrong with a body; the status for it.
-pub fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
+pub(super) fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
     match error {
         BodyError::Invalid => {
             x.log(
@@ -322,7 +322,7 @@ fn write_file(x: &mut Exchange<'_>) -> io::Result<()> {
 }
 
 /// Answers `Expect: 100-continue` before the body is read.
-pub async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
+pub(super) async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
     if x.request.expect_tested || x.request.version < 1001 {
         return Ok(());
     }
@@ -349,7 +349,7 @@ pub async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
 
 /// Nobody wants the body: it is thrown away as it comes. What came already is looked at now, so that bad chunks are
 /// refused (`ngx_http_discard_request_body`). Err is the status that ends the request.
-pub async fn discard(x: &mut Exchange<'_>) -> Result<(), u16> {
+pub(super) async fn discard(x: &mut Exchange<'_>) -> Result<(), u16> {
     if x.request.body.complete || x.request.body.discarded {
         return Ok(());
     }
@@ -365,7 +365,7 @@ pub async fn discard(x: &mut Exchange<'_>) -> Result<(), u16> {
 
 /// Throws away what is left of the body, so that the connection can be used again; false when it cannot
 /// (`ngx_http_discarded_request_body_handler`).
-pub async fn drain(x: &mut Exchange<'_>) -> bool {
+pub(super) async fn drain(x: &mut Exchange<'_>) -> bool {
     let core = &x.location.core;
     let end = clock::now().after(core.lingering_time);
     loop {

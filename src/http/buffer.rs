@@ -7,8 +7,9 @@ use std::cell::RefCell;
 
 /// Size of a [`Buf::small`], bytes.
 pub const SMALL: usize = 4096;
-/// Size of a [`Buf::large`], bytes: what a relay reads and writes at once.
-pub const LARGE: usize = 65536;
+/// Size of a [`Buf::large`], bytes: what a relay reads and writes at once. More than 64 KiB by a head, so that a body of
+/// that size leaves room: a read that fills the buffer says nothing of what else there is, and costs one more.
+pub const LARGE: usize = 65536 + 4096;
 
 /// How many free buffers of each size a thread keeps.
 const KEPT: usize = 128;
@@ -121,7 +122,11 @@ impl Buf {
         if total <= self.data.len() {
             return;
         }
-        let mut larger = Self::with_capacity(total.next_power_of_two());
+        let mut larger = Self::with_capacity(if total <= LARGE {
+            LARGE.min(total.next_power_of_two())
+        } else {
+            total.next_power_of_two()
+        });
         larger.extend(self.filled());
         *self = larger;
     }

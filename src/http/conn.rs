@@ -10,7 +10,7 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{buffer::Buf, out::Out, timer::Timer};
+use super::{buffer::Buf, exchange::Client, out::Out, timer::Timer};
 use crate::{
     common::{addr::Addr, clock::Now},
     net::Io,
@@ -18,7 +18,7 @@ use crate::{
 
 /// A client's connection.
 #[derive(Debug)]
-pub struct Conn {
+pub(super) struct Conn {
     /// The socket.
     pub io: Io,
     /// Bytes read from it that no request has used yet; without memory while idle.
@@ -29,6 +29,8 @@ pub struct Conn {
     pub id: u64,
     /// Who connected.
     pub peer: Addr,
+    /// The same as requests begin with.
+    pub client: Client,
     /// When it was accepted.
     pub started: Now,
     /// `$connection_requests`
@@ -44,7 +46,7 @@ pub struct Conn {
 
 /// Why an operation on a connection ended early.
 #[derive(Debug)]
-pub enum ConnError {
+pub(super) enum ConnError {
     /// The deadline passed.
     Timeout,
     /// The socket failed.
@@ -62,12 +64,13 @@ static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Conn {
     /// A connection that was accepted at `now`.
-    pub fn new(io: Io, peer: Addr, now: Now) -> Self {
+    pub(super) fn new(io: Io, peer: Addr, now: Now) -> Self {
         Self {
             io,
             buf: Buf::default(),
             timer: Timer::default(),
             id: SERIAL.fetch_add(1, Ordering::Relaxed),
+            client: Client::of(&peer),
             peer,
             started: now,
             requests: 0,
@@ -79,7 +82,7 @@ impl Conn {
     }
 
     /// The address that the client connected to; asked of the system once.
-    pub fn local(&self) -> &Addr {
+    pub(super) fn local(&self) -> &Addr {
         self.local.get_or_init(|| {
             self.io
                 .local_addr()
@@ -88,7 +91,7 @@ impl Conn {
     }
 
     /// Waits until there is something to read, holding no buffer meanwhile.
-    pub async fn readable(&mut self, deadline: Option<Now>) -> Result<(), ConnError> {
+    pub(super) async fn readable(&mut self, deadline: Option<Now>) -> Result<(), ConnError> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = self.io.poll_read_ready(cx) {
                 return Poll::Ready(result.map_err(ConnError::from));
@@ -100,7 +103,7 @@ impl Conn {
     }
 
     /// Reads once into the spare part of [`buf`](Self::buf), which must have some; 0 is the end of the stream.
-    pub async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
+    pub(super) async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = poll_fill(&mut self.io, &mut self.buf, cx) {
                 self.eof |= matches!(result, Ok(0));
@@ -113,7 +116,7 @@ impl Conn {
     }
 
     /// Writes everything in `out`. The deadline is `timeout` after the last write that got bytes out.
-    pub async fn flush(
+    pub(super) async fn flush(
         &mut self,
         out: &mut Out,
         timeout: std::time::Duration,
@@ -136,7 +139,7 @@ impl Conn {
 
     /// Ready once the client has closed the connection or it failed; what it sends stays unread. Once the client has
     /// sent more than was asked for, this is never ready.
-    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.eof {
                 return Poll::Ready(());
@@ -160,12 +163,16 @@ impl Conn {
 }
 
 /// Reads once from `io` into the spare part of `buf`; 0 is the end of the stream.
-pub fn poll_fill(io: &mut Io, buf: &mut Buf, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+pub(super) fn poll_fill(
+    io: &mut Io,
+    buf: &mut Buf,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
     poll_fill_at_most(io, buf, usize::MAX, cx)
 }
 
 /// As [`poll_fill`], at most `limit` bytes.
-pub fn poll_fill_at_most(
+pub(super) fn poll_fill_at_most(
     io: &mut Io,
     buf: &mut Buf,
     limit: usize,

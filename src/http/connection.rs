@@ -1,7 +1,7 @@
 //! A client's connection from accept to close: request after request, idle time between, the end.
 //!
 //! Mirrors `ngx_http_wait_request_handler`, `ngx_http_finalize_connection`, `ngx_http_set_keepalive` and
-//! `ngx_http_lingering_close_handler` (http/ngx_http_request.c).
+//! `ngx_http_lingering_close_handler` (`http/ngx_http_request.c`).
 
 use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Answers to a status: `error_page`, redirects, our own pages.
 //!
-//! Mirrors http/ngx_http_special_response.c.
+//! Mirrors `http/ngx_http_special_response.c`.
 
 use super::{
     exchange::Exchange,
@@ -12,7 +12,7 @@ use super::{
 use crate::conf::model::{ErrorPage, ErrorPageStatus, ServerTokens};
 
 /// Answers with `code`.
-pub async fn respond<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
+pub(super) async fn respond<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     x.response.error_status = code;
     if matches!(code, 400 | 413 | 414 | 495 | 496 | 497 | 500 | 501) {
         x.keepalive = false;

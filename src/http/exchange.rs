@@ -1,10 +1,16 @@
 //! One request and its response, filled phase by phase and read by the log.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, rc::Rc};
 
 use super::{
-    conn::Conn, live::Live, out::Out, request::Request, response::Response, temp_file::TempFile,
-    thread::Thread,
+    conn::Conn,
+    h1::headers::Headers,
+    live::Live,
+    out::Out,
+    request::Request,
+    response::Response,
+    temp_file::TempFile,
+    thread::{Parts, Thread},
 };
 use crate::{
     common::{
@@ -18,7 +24,7 @@ use crate::{
 
 /// A request under way on a connection.
 #[derive(Debug)]
-pub struct Exchange<'g> {
+pub(super) struct Exchange<'g> {
     /// What this thread owns.
     pub thread: &'g Thread,
     /// What all threads share.
@@ -32,9 +38,9 @@ pub struct Exchange<'g> {
     /// The client's connection.
     pub conn: Box<Conn>,
     /// The request.
-    pub request: Request,
+    pub request: Box<Request>,
     /// The response.
-    pub response: Response,
+    pub response: Box<Response>,
     /// Output that was not written yet.
     pub out: Out,
     /// Who the client is, after realip.
@@ -68,9 +74,9 @@ pub struct Exchange<'g> {
     /// `$proxy_internal_body_length`, `$content_length` of `proxy_set_body`.
     pub proxy_body_length: Option<u64>,
     /// Header fields of the upstream's response (`$upstream_http_*`).
-    pub upstream_headers: super::h1::headers::Headers,
+    pub upstream_headers: Headers,
     /// Trailer fields of the upstream's response.
-    pub upstream_trailers: super::h1::headers::Headers,
+    pub upstream_trailers: Headers,
     /// What is being done, for messages.
     pub action: Action,
     /// `set $limit_rate`, `X-Accel-Limit-Rate`: bytes per second.
@@ -116,18 +122,18 @@ enum Origin {
 
 /// Who sent the request.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub(super) struct Client {
     /// Address of the client: the connection's, or the one that realip put in its place.
     pub addr: Addr,
     /// Its text, without the port (`$remote_addr`).
-    pub text: Box<str>,
+    pub text: Rc<str>,
     /// Whether realip has decided.
     pub realip_done: bool,
 }
 
 /// The upstream part of a message's context.
 #[derive(Clone, Debug)]
-pub struct UpstreamContext {
+pub(super) struct UpstreamContext {
     /// `http://`
     pub scheme: &'static str,
     /// Address of the peer.
@@ -139,7 +145,7 @@ pub struct UpstreamContext {
 /// What is being done, as messages say after "while".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the text says it")]
-pub enum Action {
+pub(super) enum Action {
     #[default]
     None,
     ReadingLine,
@@ -177,7 +183,7 @@ const MAX_URI_CHANGES: u32 = 11;
 
 impl Client {
     /// The client at the other end of a connection.
-    pub fn of(addr: &Addr) -> Self {
+    pub(super) fn of(addr: &Addr) -> Self {
         let text = match addr {
             Addr::Inet(addr) => addr.ip().to_string(),
             Addr::Unix(_) => "unix:".to_owned(),
@@ -192,9 +198,13 @@ impl Client {
 
 impl<'g> Exchange<'g> {
     /// A request that begins on `conn`.
-    pub fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
+    pub(super) fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
         let server = &*listen.default_server;
-        let (request, response, attempts) = thread.recycled();
+        let Parts {
+            request,
+            response,
+            upstream_headers,
+        } = thread.recycled();
         Self {
             thread,
             live: &thread.live,
@@ -204,7 +214,7 @@ impl<'g> Exchange<'g> {
             request,
             response,
             out: Out::default(),
-            client: Client::of(&conn.peer),
+            client: conn.client.clone(),
             started: clock::now(),
             started_wall: clock::wall(),
             sent_before: conn.sent,
@@ -216,12 +226,12 @@ impl<'g> Exchange<'g> {
             internal: false,
             error_page: false,
             uri_changes: MAX_URI_CHANGES,
-            attempts,
+            attempts: Attempts::default(),
             upstream: None,
             proxy_host: (Vec::new(), Vec::new()),
             proxy_body_length: None,
-            upstream_headers: super::h1::headers::Headers::default(),
-            upstream_trailers: super::h1::headers::Headers::default(),
+            upstream_headers,
+            upstream_trailers: Headers::default(),
             action: Action::None,
             limit_rate: None,
             complete: false,
@@ -238,25 +248,36 @@ impl<'g> Exchange<'g> {
     }
 
     /// Ends it: the connection goes on, the memory is kept for the next request.
-    pub fn into_conn(mut self) -> Box<Conn> {
+    pub(super) fn into_conn(mut self) -> Box<Conn> {
         for path in self.cleanup.drain(..) {
             // A file that somebody else removed is no loss.
             drop(std::fs::remove_file(path));
         }
-        self.thread
-            .recycle(self.request, self.response, self.attempts);
-        self.conn
+        let Self {
+            request,
+            response,
+            upstream_headers,
+            thread,
+            conn,
+            ..
+        } = self;
+        thread.recycle(Parts {
+            request,
+            response,
+            upstream_headers,
+        });
+        conn
     }
 
     /// Removes a temporary file when the request ends.
-    pub fn cleanup_file(&mut self, file: &TempFile, remove: bool) {
+    pub(super) fn cleanup_file(&mut self, file: &TempFile, remove: bool) {
         if remove {
             self.cleanup.push(file.path.clone());
         }
     }
 
     /// Writes a line to the error log of the location, with nginx's context.
-    pub fn log(&self, level: Level, message: fmt::Arguments<'_>) {
+    pub(super) fn log(&self, level: Level, message: fmt::Arguments<'_>) {
         let sink = self.live.error_sink(self.location);
         if sink.enabled(level) {
             let context = Context(self);
@@ -269,12 +290,17 @@ impl<'g> Exchange<'g> {
     }
 
     /// Bytes of the response that were written, with its header.
-    pub fn bytes_sent(&self) -> u64 {
+    pub(super) fn bytes_sent(&self) -> u64 {
         self.conn.sent.saturating_sub(self.sent_before)
     }
 
     /// Remembers what a pattern captured in `subject`; named groups become variables.
-    pub fn set_captures(&mut self, pattern: &BoundPattern, subject: &[u8], captures: Captures) {
+    pub(super) fn set_captures(
+        &mut self,
+        pattern: &BoundPattern,
+        subject: &[u8],
+        captures: Captures,
+    ) {
         for &(group, slot) in &pattern.slots {
             let value = captures
                 .get(group)
@@ -289,7 +315,7 @@ impl<'g> Exchange<'g> {
     }
 
     /// Runs `pattern` on `subject`; remembers the captures when it matches.
-    pub fn matches(&mut self, pattern: &BoundPattern, subject: &[u8]) -> bool {
+    pub(super) fn matches(&mut self, pattern: &BoundPattern, subject: &[u8]) -> bool {
         match pattern.pattern.captures(subject) {
             Some(captures) => {
                 self.set_captures(pattern, subject, captures);
@@ -300,18 +326,18 @@ impl<'g> Exchange<'g> {
     }
 
     /// What the last pattern captured in group `n`.
-    pub fn capture(&self, n: usize) -> Option<&[u8]> {
+    pub(super) fn capture(&self, n: usize) -> Option<&[u8]> {
         let (start, end) = self.captures.get(n).copied().flatten()?;
         self.captured.get(start..end)
     }
 
     /// Forgets all captures.
-    pub fn clear_captures(&mut self) {
+    pub(super) fn clear_captures(&mut self) {
         self.captures.clear();
     }
 
     /// Gives a variable of the configuration a value.
-    pub fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
+    pub(super) fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
         *self.slot_mut(slot) = SlotState::Value(value, Origin::Assigned);
     }
 
@@ -325,7 +351,7 @@ impl<'g> Exchange<'g> {
     }
 
     /// Value of a variable of the configuration, computed by `compute` unless it is known.
-    pub fn slot(
+    pub(super) fn slot(
         &mut self,
         slot: SlotId,
         compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
@@ -352,7 +378,7 @@ impl<'g> Exchange<'g> {
     }
 
     /// Forgets a computed value (`volatile`); an assigned one stays.
-    pub fn forget_computed(&mut self, slot: SlotId) {
+    pub(super) fn forget_computed(&mut self, slot: SlotId) {
         let state = self.slot_mut(slot);
         if matches!(state, SlotState::Value(_, Origin::Computed)) {
             *state = SlotState::Unknown;
@@ -392,7 +418,7 @@ impl fmt::Display for Context<'_, '_> {
 }
 
 /// Bytes of a client shown in a message.
-pub trait EscapeLog {
+pub(super) trait EscapeLog {
     /// The bytes as text; what is no UTF-8 is replaced.
     fn escape_log(&self) -> std::borrow::Cow<'_, str>;
 }

@@ -1,7 +1,7 @@
 //! Reading the head of a request off the connection, and everything that can be wrong with it.
 //!
 //! Mirrors `ngx_http_process_request_line`, `ngx_http_process_request_headers` and `ngx_http_process_request_header`
-//! (http/ngx_http_request.c).
+//! (`http/ngx_http_request.c`).
 
 use super::{
     buffer::{Buf, SMALL},
@@ -22,7 +22,7 @@ use crate::{
 
 /// How reading a head ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head {
+pub(super) enum Head {
     /// The request can be served.
     Ready,
     /// It is answered with this status; the rest of what the client sent is of no use.
@@ -69,7 +69,7 @@ impl Room {
 }
 
 /// Reads a head; the deadline holds for all of it.
-pub async fn read(x: &mut Exchange<'_>, deadline: Option<Now>) -> Head {
+pub(super) async fn read(x: &mut Exchange<'_>, deadline: Option<Now>) -> Head {
     let mut room = Room::new(&x.server.core);
     x.action = Action::ReadingLine;
     let line = loop {
@@ -443,7 +443,7 @@ fn framing(x: &mut Exchange<'_>) -> Result<(), (u16, String)> {
 }
 
 /// A `Content-Length`: decimal digits only (`ngx_atoof`).
-pub fn parse_length(value: &[u8]) -> Option<u64> {
+pub(super) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -185,7 +185,7 @@ impl Live {
 }
 
 /// Visits the settings of every block once.
-pub fn each_location(http: &model::Http, visit: &mut dyn FnMut(&Location)) {
+pub(super) fn each_location(http: &model::Http, visit: &mut dyn FnMut(&Location)) {
     visit(&http.location);
     for server in &http.servers {
         inside(&server.location, visit);

@@ -1,10 +1,10 @@
-//! Access logs at the end of a request. Mirrors ngx_http_log_module.c.
+//! Access logs at the end of a request. Mirrors `ngx_http_log_module.c`.
 
 use super::exchange::Exchange;
 use crate::log::Place;
 
 /// Writes the request to every access log of its location.
-pub fn request(x: &mut Exchange<'_>) {
+pub(super) fn request(x: &mut Exchange<'_>) {
     if x.request.line.is_empty() && x.response.status == 0 {
         return;
     }

@@ -17,7 +17,7 @@ use crate::net::Io;
 
 /// A piece of output.
 #[derive(Debug)]
-pub enum Piece {
+pub(super) enum Piece {
     /// Bytes of one's own; the offset says how many are gone.
     Vec(Vec<u8>, usize),
     /// A pooled buffer.
@@ -39,7 +39,7 @@ pub enum Piece {
 
 impl Piece {
     /// Its length in bytes.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match self {
             Self::File { len, .. } => *len,
             _ => self.memory().map_or(0, <[u8]>::len) as u64,
@@ -47,12 +47,12 @@ impl Piece {
     }
 
     /// Whether nothing is left of it.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Its bytes, unless they are in a file.
-    pub fn memory(&self) -> Option<&[u8]> {
+    pub(super) fn memory(&self) -> Option<&[u8]> {
         match self {
             Self::Vec(bytes, at) => Some(&bytes[*at..]),
             Self::Buf(buf) => Some(buf.filled()),
@@ -63,7 +63,7 @@ impl Piece {
     }
 
     /// Drops `n` bytes from the front.
-    pub fn consume(&mut self, n: usize) {
+    pub(super) fn consume(&mut self, n: usize) {
         match self {
             Self::Vec(_, at) | Self::Shared(_, at) => *at += n,
             Self::Buf(buf) => buf.consume(n),
@@ -76,7 +76,7 @@ impl Piece {
     }
 
     /// Splits it after `n` bytes: the first part is returned, the rest stays.
-    pub fn split_to(&mut self, n: u64) -> Self {
+    pub(super) fn split_to(&mut self, n: u64) -> Self {
         if let Self::File { file, offset, .. } = self {
             let first = Self::File {
                 file: Rc::clone(file),
@@ -98,7 +98,7 @@ impl Piece {
 
 /// Pieces waiting to be written.
 #[derive(Debug, Default)]
-pub struct Out {
+pub(super) struct Out {
     pieces: VecDeque<Piece>,
     bytes: u64,
     in_memory: u64,
@@ -109,7 +109,7 @@ const BATCH: usize = 16;
 
 impl Out {
     /// Adds a piece at the end.
-    pub fn push(&mut self, piece: Piece) {
+    pub(super) fn push(&mut self, piece: Piece) {
         let len = piece.len();
         if len > 0 {
             self.bytes += len;
@@ -121,34 +121,34 @@ impl Out {
     }
 
     /// Adds bytes at the end.
-    pub fn push_vec(&mut self, bytes: Vec<u8>) {
+    pub(super) fn push_vec(&mut self, bytes: Vec<u8>) {
         self.push(Piece::Vec(bytes, 0));
     }
 
     /// How many bytes wait.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.bytes
     }
 
     /// How many of them are in memory.
-    pub fn in_memory(&self) -> u64 {
+    pub(super) fn in_memory(&self) -> u64 {
         self.in_memory
     }
 
     /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.bytes = 0;
         self.in_memory = 0;
     }
 
     /// Writes once, at most `limit` bytes; how many were written. With nothing to write it is ready with 0.
-    pub fn poll_write(
+    pub(super) fn poll_write(
         &mut self,
         io: &mut Io,
         limit: u64,
@@ -184,7 +184,7 @@ impl Out {
     }
 
     /// Writes until nothing is left; adds what was written to `sent`.
-    pub fn poll_flush(
+    pub(super) fn poll_flush(
         &mut self,
         io: &mut Io,
         sent: &mut u64,
@@ -197,7 +197,10 @@ impl Out {
     }
 
     /// Replaces all pieces in memory by what `write` makes of their bytes, in order.
-    pub fn spill(&mut self, write: &mut dyn FnMut(&[u8]) -> io::Result<Piece>) -> io::Result<()> {
+    pub(super) fn spill(
+        &mut self,
+        write: &mut dyn FnMut(&[u8]) -> io::Result<Piece>,
+    ) -> io::Result<()> {
         for piece in &mut self.pieces {
             if let Some(bytes) = piece.memory() {
                 let spilled = write(bytes)?;

@@ -1,6 +1,6 @@
 //! Sending a response: header filters, the header's bytes, body filters, writing.
 //!
-//! Mirrors http/ngx_http_header_filter_module.c and the order of nginx's filters.
+//! Mirrors `http/ngx_http_header_filter_module.c` and the order of nginx's filters.
 
 use super::{
     conn::ConnError,
@@ -17,16 +17,16 @@ use crate::{
 };
 
 /// Our name.
-pub const SERVER: &str = "headwater";
+pub(super) const SERVER: &str = "headwater";
 /// Our name and version.
-pub const SERVER_FULL: &str = concat!("headwater/", env!("CARGO_PKG_VERSION"));
+pub(super) const SERVER_FULL: &str = concat!("headwater/", env!("CARGO_PKG_VERSION"));
 
 /// The header went out, or what has to happen instead.
-pub type Sent<'g> = Result<(), Next<'g>>;
+pub(super) type Sent<'g> = Result<(), Next<'g>>;
 
 /// Runs the header filters and puts the header into the output; nothing is written yet. Err means that a filter answers
 /// in another way, e.g. with 412.
-pub fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
+pub(super) fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     if x.response.header_sent {
         return Ok(());
     }
@@ -51,7 +51,7 @@ pub fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
 }
 
 /// Sends header and a body that is in memory.
-pub async fn send_body<'g>(x: &mut Exchange<'g>, body: Vec<u8>) -> Next<'g> {
+pub(super) async fn send_body<'g>(x: &mut Exchange<'g>, body: Vec<u8>) -> Next<'g> {
     if let Err(next) = send_header(x) {
         return next;
     }
@@ -63,7 +63,7 @@ pub async fn send_body<'g>(x: &mut Exchange<'g>, body: Vec<u8>) -> Next<'g> {
 }
 
 /// Sends header and a body in a file, or without one.
-pub async fn send_piece<'g>(x: &mut Exchange<'g>, body: Piece) -> Next<'g> {
+pub(super) async fn send_piece<'g>(x: &mut Exchange<'g>, body: Piece) -> Next<'g> {
     if let Err(next) = send_header(x) {
         return next;
     }
@@ -75,7 +75,7 @@ pub async fn send_piece<'g>(x: &mut Exchange<'g>, body: Piece) -> Next<'g> {
 }
 
 /// Writes what is left of the output; the response is complete then.
-pub async fn flush<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+pub(super) async fn flush<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     match write(x).await {
         Ok(()) => {
             x.complete = true;
@@ -86,7 +86,7 @@ pub async fn flush<'g>(x: &mut Exchange<'g>) -> Next<'g> {
 }
 
 /// Writes what is in the output, as fast as `limit_rate` allows.
-pub async fn write<'g>(x: &mut Exchange<'g>) -> Result<(), Next<'g>> {
+pub(super) async fn write<'g>(x: &mut Exchange<'g>) -> Result<(), Next<'g>> {
     let mut out = std::mem::take(&mut x.out);
     let timeout = x.location.core.send_timeout;
     let result = match filters::limit_rate::Limiter::new(x) {
@@ -98,7 +98,7 @@ pub async fn write<'g>(x: &mut Exchange<'g>) -> Result<(), Next<'g>> {
 }
 
 /// The client cannot be written to.
-pub fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
+pub(super) fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
     x.action = Action::SendingToClient;
     match error {
         ConnError::Timeout => {
@@ -245,7 +245,7 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends `name: value`.
-pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub(super) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -253,14 +253,14 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 /// Appends all fields.
-pub fn push_fields(headers: &Headers, out: &mut Vec<u8>) {
+pub(super) fn push_fields(headers: &Headers, out: &mut Vec<u8>) {
     for (_, name, value) in headers.iter() {
         field(out, name, value);
     }
 }
 
 /// Appends a decimal number.
-pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
     loop {

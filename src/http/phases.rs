@@ -1,6 +1,6 @@
 //! The way of a request through the phases, and internal redirects that send it round again.
 //!
-//! Mirrors `ngx_http_core_run_phases` and its checkers (http/ngx_http_core_module.c), written as straight-line code.
+//! Mirrors `ngx_http_core_run_phases` and its checkers (`http/ngx_http_core_module.c`), written as straight-line code.
 
 use super::{
     access, content, error_page,
@@ -14,7 +14,7 @@ use crate::conf::model::{Handler, Level, Location, LocationKind};
 
 /// What becomes of a request after a handler.
 #[derive(Debug)]
-pub enum Next<'g> {
+pub(super) enum Next<'g> {
     /// The response was sent, or as much of it as was possible.
     Done,
     /// An answer with this status: an error page, a redirect, our own page.
@@ -28,18 +28,18 @@ pub enum Next<'g> {
 }
 
 /// The client closed the connection: nginx's own code for the log.
-pub const CLIENT_CLOSED: u16 = 499;
+pub(super) const CLIENT_CLOSED: u16 = 499;
 /// Close without a response: nginx's own code.
-pub const CLOSE: u16 = 444;
+pub(super) const CLOSE: u16 = 444;
 
 /// Serves a request whose head was read, until its response is out.
-pub async fn run(x: &mut Exchange<'_>) {
+pub(super) async fn run(x: &mut Exchange<'_>) {
     let next = phases(x, true).await;
     finish(x, next).await;
 }
 
 /// Answers a request with `status` that went through no phases (a bad head).
-pub async fn refuse(x: &mut Exchange<'_>, status: u16) {
+pub(super) async fn refuse(x: &mut Exchange<'_>, status: u16) {
     finish(x, Next::Status(status)).await;
 }
 
@@ -110,7 +110,7 @@ async fn location<'g>(x: &mut Exchange<'g>, mut search: bool) -> Result<(), Next
             find(x)?;
         }
         if matches!(x.location.kind, LocationKind::Block)
-            && std::ptr::eq(x.location, &*x.server.location)
+            && std::ptr::eq(x.location, &raw const *x.server.location)
         {
             return Ok(());
         }
@@ -177,7 +177,7 @@ fn find<'g>(x: &mut Exchange<'g>) -> Result<(), Next<'g>> {
 
 /// Takes over what depends on the location: `limit_except`, whether the connection may live on
 /// (`ngx_http_update_location_config`).
-pub fn update_location(x: &mut Exchange<'_>) {
+pub(super) fn update_location(x: &mut Exchange<'_>) {
     if let Some((allowed, limited)) = &x.location.limit_except
         && x.request.method as u32 & allowed.0 == 0
     {
@@ -198,7 +198,7 @@ pub fn update_location(x: &mut Exchange<'_>) {
 }
 
 /// Sends the request round again with another URI.
-pub fn internal_redirect<'g>(x: &mut Exchange<'g>, uri: Vec<u8>, args: Vec<u8>) -> Next<'g> {
+pub(super) fn internal_redirect<'g>(x: &mut Exchange<'g>, uri: Vec<u8>, args: Vec<u8>) -> Next<'g> {
     x.uri_changes = x.uri_changes.saturating_sub(1);
     if x.uri_changes == 0 {
         let uri = uri.escape_log();
@@ -220,7 +220,7 @@ pub fn internal_redirect<'g>(x: &mut Exchange<'g>, uri: Vec<u8>, args: Vec<u8>) 
 }
 
 /// Sends the request on to a named location.
-pub fn named_location<'g>(x: &mut Exchange<'g>, name: &[u8]) -> Next<'g> {
+pub(super) fn named_location<'g>(x: &mut Exchange<'g>, name: &[u8]) -> Next<'g> {
     x.uri_changes = x.uri_changes.saturating_sub(1);
     if x.uri_changes == 0 {
         let name = name.escape_log();
@@ -232,24 +232,21 @@ pub fn named_location<'g>(x: &mut Exchange<'g>, name: &[u8]) -> Next<'g> {
         );
         return Next::Status(500);
     }
-    match route::named(x.server, name) {
-        Some(location) => {
-            x.internal = true;
-            Next::Named(location)
-        }
-        None => {
-            let name = name.escape_log();
-            x.log(
-                Level::Error,
-                format_args!("could not find named location \"{name}\""),
-            );
-            Next::Status(500)
-        }
+    if let Some(location) = route::named(x.server, name) {
+        x.internal = true;
+        Next::Named(location)
+    } else {
+        let name = name.escape_log();
+        x.log(
+            Level::Error,
+            format_args!("could not find named location \"{name}\""),
+        );
+        Next::Status(500)
     }
 }
 
 /// Splits a URI at its first `?`.
-pub fn split_args(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn split_args(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
     match memchr::memchr(b'?', uri) {
         Some(at) => (uri[..at].to_vec(), uri[at + 1..].to_vec()),
         None => (uri.to_vec(), Vec::new()),
@@ -257,7 +254,7 @@ pub fn split_args(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Makes the request a GET unless it is a HEAD, as internal redirects of error pages do.
-pub fn become_get(request: &mut Request) {
+pub(super) fn become_get(request: &mut Request) {
     if !request.is_head() {
         request.become_get();
     }

@@ -1,4 +1,4 @@
-//! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors ngx_http_realip_module.c and
+//! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors `ngx_http_realip_module.c` and
 //! `ngx_http_get_forwarded_addr`.
 
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Puts the client that a trusted proxy names in place of the proxy; once per request.
-pub fn apply(x: &mut Exchange<'_>) {
+pub(super) fn apply(x: &mut Exchange<'_>) {
     let conf = &x.location.realip;
     if x.client.realip_done || (conf.from.is_empty() && !conf.from_unix) {
         return;

@@ -9,7 +9,7 @@ use super::{
 
 /// A request.
 #[derive(Debug)]
-pub struct Request {
+pub(super) struct Request {
     /// The request line as sent, without its end; empty when it could not be read.
     pub line: Vec<u8>,
     /// Method.
@@ -57,7 +57,7 @@ pub struct Request {
 
 /// Old browsers with quirks (`ngx_http_process_user_agent`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Agent {
+pub(super) struct Agent {
     /// MSIE of any version.
     pub msie: bool,
     /// MSIE up to 6 without SV1.
@@ -100,7 +100,7 @@ impl Default for Request {
 
 impl Request {
     /// Makes it as new but keeps the memory of its vectors.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         let keep = |vec: &mut Vec<u8>| {
             vec.clear();
             std::mem::take(vec)
@@ -115,14 +115,14 @@ impl Request {
             line,
             uri,
             args,
-            host,
             headers,
+            host,
             ..Self::default()
         };
     }
 
     /// Takes a request line over; the ranges are offsets into `bytes`.
-    pub fn set_line(&mut self, bytes: &[u8], line: &super::h1::request_line::RequestLine) {
+    pub(super) fn set_line(&mut self, bytes: &[u8], line: &super::h1::request_line::RequestLine) {
         let start = line.line.start;
         let shift = |range: &Range<usize>| {
             range.start.saturating_sub(start)..range.end.saturating_sub(start)
@@ -136,24 +136,24 @@ impl Request {
     }
 
     /// The method's name.
-    pub fn method_name(&self) -> &[u8] {
+    pub(super) fn method_name(&self) -> &[u8] {
         self.method_changed
             .unwrap_or(&self.line[self.method_name.clone()])
     }
 
     /// Makes it a GET, as internal redirects do.
-    pub fn become_get(&mut self) {
+    pub(super) fn become_get(&mut self) {
         self.method = Method::Get;
         self.method_changed = Some(b"GET");
     }
 
     /// `$request_uri`: the target as sent, without scheme and host.
-    pub fn target(&self) -> &[u8] {
+    pub(super) fn target(&self) -> &[u8] {
         &self.line[self.target.clone()]
     }
 
     /// `$server_protocol`
-    pub fn protocol(&self) -> &[u8] {
+    pub(super) fn protocol(&self) -> &[u8] {
         match self.version {
             9 => b"HTTP/0.9",
             _ => &self.line[self.protocol.clone()],
@@ -161,24 +161,24 @@ impl Request {
     }
 
     /// File extension of the URI, without its dot.
-    pub fn extension(&self) -> Option<&[u8]> {
+    pub(super) fn extension(&self) -> Option<&[u8]> {
         let name = self.uri.rsplit(|c| *c == b'/').next()?;
         let dot = memchr::memrchr(b'.', name)?;
         Some(&name[dot + 1..])
     }
 
     /// Whether it is a HEAD request.
-    pub fn is_head(&self) -> bool {
+    pub(super) fn is_head(&self) -> bool {
         self.method == Method::Head
     }
 
     /// Whether a body comes with it.
-    pub fn has_body(&self) -> bool {
+    pub(super) fn has_body(&self) -> bool {
         self.chunked || self.content_length.is_some_and(|n| n > 0)
     }
 
     /// Reads the `User-Agent` for [`agent`](Self::agent).
-    pub fn recognise_agent(&mut self) {
+    pub(super) fn recognise_agent(&mut self) {
         let Some(text) = self.headers.get(Known::UserAgent) else {
             return;
         };

@@ -4,7 +4,7 @@ use super::h1::{headers::Headers, known::Known};
 
 /// A response before it is written.
 #[derive(Debug, Default)]
-pub struct Response {
+pub(super) struct Response {
     /// Status; 0 until one is known.
     pub status: u16,
     /// Overrides [`status`](Self::status) when the header is sent (`err_status`, set by error pages); 0 = not.
@@ -51,7 +51,7 @@ pub struct Response {
 
 impl Response {
     /// Makes it as new but keeps the memory.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         let mut headers = std::mem::take(&mut self.headers);
         let mut trailers = std::mem::take(&mut self.trailers);
         headers.clear();
@@ -59,40 +59,40 @@ impl Response {
         let mut content_type = std::mem::take(&mut self.content_type);
         content_type.clear();
         *self = Self {
+            content_type,
             headers,
             trailers,
-            content_type,
             ..Self::default()
         };
     }
 
     /// Forgets what a handler said before an internal redirect (`ngx_http_clean_header`).
-    pub fn clean(&mut self) {
+    pub(super) fn clean(&mut self) {
         let error_status = self.error_status;
         self.reset();
         self.error_status = error_status;
     }
 
     /// Forgets the type that an earlier handler set.
-    pub fn clean_for_upstream(&mut self) {
+    pub(super) fn clean_for_upstream(&mut self) {
         self.content_type.clear();
         self.plain_type = false;
     }
 
     /// Forgets the length (`ngx_http_clear_content_length`).
-    pub fn clear_content_length(&mut self) {
+    pub(super) fn clear_content_length(&mut self) {
         self.content_length = None;
         self.headers.remove(Known::ContentLength);
     }
 
     /// Forbids ranges (`ngx_http_clear_accept_ranges`).
-    pub fn clear_accept_ranges(&mut self) {
+    pub(super) fn clear_accept_ranges(&mut self) {
         self.allow_ranges = false;
         self.headers.remove(Known::AcceptRanges);
     }
 
     /// Makes an `ETag` weak, or drops one that is no valid tag (`ngx_http_weak_etag`).
-    pub fn weaken_etag(&mut self) {
+    pub(super) fn weaken_etag(&mut self) {
         let Some(etag) = self.headers.get(Known::ETag) else {
             return;
         };
@@ -108,14 +108,14 @@ impl Response {
     }
 
     /// Sets `Location` for a redirect of our own.
-    pub fn set_location(&mut self, address: &[u8]) {
+    pub(super) fn set_location(&mut self, address: &[u8]) {
         self.headers.remove(Known::Location);
         self.headers.push(Known::Location, b"Location", address);
         self.own_location = true;
     }
 
     /// `Content-Type` without parameters, for lists such as `gzip_types`.
-    pub fn media_type(&self) -> &[u8] {
+    pub(super) fn media_type(&self) -> &[u8] {
         let text = &self.content_type[..];
         let end = memchr::memchr(b';', text).unwrap_or(text.len());
         text[..end].trim_ascii_end()

@@ -1,6 +1,6 @@
 //! The rewrite module at work: `set`, `if`, `rewrite`, `return`, `break`.
 //!
-//! Mirrors http/modules/ngx_http_rewrite_module.c and the codes of http/ngx_http_script.c.
+//! Mirrors `http/modules/ngx_http_rewrite_module.c` and the codes of `http/ngx_http_script.c`.
 
 use super::{
     content,
@@ -15,7 +15,7 @@ use crate::{
 
 /// How a run of rewrite directives ended.
 #[derive(Debug)]
-pub enum Flow<'g> {
+pub(super) enum Flow<'g> {
     /// On with the next phase (the URI may have changed).
     Continue,
     /// The request is answered.
@@ -40,7 +40,7 @@ enum Step<'g> {
 }
 
 /// Runs the directives of a block; says whether the URI changed so that a location must be found again.
-pub async fn run<'g>(x: &mut Exchange<'g>, ops: &'g [Op]) -> (Flow<'g>, bool) {
+pub(super) async fn run<'g>(x: &mut Exchange<'g>, ops: &'g [Op]) -> (Flow<'g>, bool) {
     let mut run = Run {
         quote: true,
         uri_changed: false,
@@ -169,7 +169,7 @@ fn holds(x: &mut Exchange<'_>, run: &Run, condition: &Condition) -> bool {
         }
         Condition::File { path, test, negate } => {
             let path = path.to_vec(x);
-            let path = super::content::path(&path);
+            let path = content::path(&path);
             file_test(&x.live.prefix().join(path), *test) != *negate
         }
     }

@@ -1,7 +1,7 @@
 //! Which server and which location serve a request.
 //!
-//! Mirrors `ngx_http_find_virtual_server` (http/ngx_http_request.c) and `ngx_http_core_find_location`
-//! (http/ngx_http_core_module.c).
+//! Mirrors `ngx_http_find_virtual_server` (`http/ngx_http_request.c`) and `ngx_http_core_find_location`
+//! (`http/ngx_http_core_module.c`).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// A host that is fit for comparison: lower case, without port and trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub(super) struct Host {
     /// The name or address.
     pub name: Vec<u8>,
     /// The port; 0 when there is none.
@@ -21,7 +21,7 @@ pub struct Host {
 }
 
 /// Reads a host with an optional port as `ngx_http_validate_host` does; None is invalid.
-pub fn validate_host(text: &[u8]) -> Option<Host> {
+pub(super) fn validate_host(text: &[u8]) -> Option<Host> {
     let literal_end = match text {
         [b'[', ..] => Some(memchr::memchr(b']', text)?),
         _ => None,
@@ -101,7 +101,7 @@ fn find<'g>(names: &'g ServerNames, host: &[u8]) -> Option<Found<'g>> {
 }
 
 /// Makes the server for `host` the exchange's; the present one stays when no name matches.
-pub fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
+pub(super) fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
     let server = match find(&x.listen.names, host) {
         Some(Found::Server(server)) => server,
         Some(Found::Pattern(pattern, server)) => {
@@ -116,7 +116,7 @@ pub fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
 
 /// Result of [`find_location`].
 #[derive(Debug)]
-pub enum Match {
+pub(super) enum Match {
     /// The location is set.
     Found,
     /// The URI lacks its final slash: a redirect.
@@ -124,7 +124,7 @@ pub enum Match {
 }
 
 /// Makes the location for the URI the exchange's; without one it is the server itself.
-pub fn find_location(x: &mut Exchange<'_>) -> Match {
+pub(super) fn find_location(x: &mut Exchange<'_>) -> Match {
     x.location = &x.server.location;
     search(x, &x.server.location.children);
     let location = x.location;
@@ -194,9 +194,9 @@ fn prefix<'g>(names: &'g [PrefixLocation], uri: &[u8]) -> Option<Prefix<'g>> {
     let after = names.partition_point(|entry| *entry.name <= *uri);
     let slash = names.binary_search_by(|entry| entry.name.iter().cmp(uri.iter().chain(b"/")));
     if let Ok(index) = slash
-        && !names
+        && names
             .get(after.wrapping_sub(1))
-            .is_some_and(|e| *e.name == *uri)
+            .is_none_or(|e| *e.name != *uri)
         && let Some(location) = names[index]
             .exact
             .iter()
@@ -226,7 +226,7 @@ fn prefix<'g>(names: &'g [PrefixLocation], uri: &[u8]) -> Option<Prefix<'g>> {
 }
 
 /// The named location `name` (with its `@`) of the server.
-pub fn named<'g>(server: &'g Server, name: &[u8]) -> Option<&'g Arc<Location>> {
+pub(super) fn named<'g>(server: &'g Server, name: &[u8]) -> Option<&'g Arc<Location>> {
     server
         .named
         .iter()

@@ -1,9 +1,9 @@
 //! Status codes: their lines and the bodies of nginx's own error pages.
 //!
-//! Mirrors `ngx_http_status_lines` (ngx_http_header_filter_module.c) and ngx_http_special_response.c.
+//! Mirrors `ngx_http_status_lines` (`ngx_http_header_filter_module.c`) and `ngx_http_special_response.c`.
 
 /// `HTTP/1.1 ` is followed by this; None when there is no standard text, then only the number is sent.
-pub fn line(status: u16) -> Option<&'static str> {
+pub(super) fn line(status: u16) -> Option<&'static str> {
     Some(match status {
         200 => "200 OK",
         201 => "201 Created",
@@ -67,7 +67,7 @@ fn special_400(status: u16) -> Option<(&'static str, &'static str)> {
 }
 
 /// The status that a client sees for one of nginx's own codes.
-pub fn visible(status: u16) -> u16 {
+pub(super) fn visible(status: u16) -> u16 {
     if special_400(status).is_some() {
         400
     } else {
@@ -76,7 +76,7 @@ pub fn visible(status: u16) -> u16 {
 }
 
 /// Body of the error page for `status`, signed with `server`; None when nginx has no page for it.
-pub fn page(status: u16, server: &str) -> Option<String> {
+pub(super) fn page(status: u16, server: &str) -> Option<String> {
     let (title, heading, explanation) = match special_400(status) {
         Some((title, text)) => (title, "400 Bad Request", Some(text)),
         None if (301..=308).contains(&status) || (400..600).contains(&status) => {
@@ -109,7 +109,7 @@ fn page_title(status: u16) -> Option<&'static str> {
 }
 
 /// Appended to short pages for old MSIE, which hides them otherwise (`msie_padding`).
-pub const MSIE_PADDING: &str = concat!(
+pub(super) const MSIE_PADDING: &str = concat!(
     "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n",
     "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n",
     "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n",

@@ -1,6 +1,6 @@
 //! Temporary files for bodies that do not fit in memory.
 //!
-//! Mirrors core/ngx_file.c: a number of ten digits below the configured directory and its levels.
+//! Mirrors `core/ngx_file.c`: a number of ten digits below the configured directory and its levels.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,7 +14,7 @@ use crate::conf::model::TempPath;
 
 /// A temporary file that was just made.
 #[derive(Debug)]
-pub struct TempFile {
+pub(super) struct TempFile {
     /// Open for reading and writing.
     pub file: File,
     /// Its path; the file is gone already unless it was to be kept.
@@ -25,7 +25,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Makes a file below `dir`, which is relative to `prefix` unless absolute. Unless `keep` is set, its name is removed at
 /// once and it lives as long as it is open.
-pub fn create(dir: &TempPath, prefix: &Path, keep: bool) -> io::Result<TempFile> {
+pub(super) fn create(dir: &TempPath, prefix: &Path, keep: bool) -> io::Result<TempFile> {
     loop {
         let number = format!("{:010}", NEXT.fetch_add(1, Ordering::Relaxed));
         let mut path = prefix.join(&dir.path);

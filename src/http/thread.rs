@@ -8,8 +8,10 @@ use std::{
     task::Waker,
 };
 
-use super::{live::Live, proxy::pool::Pools, request::Request, response::Response};
-use crate::{log::AccessLogs, upstream::Attempts};
+use super::{
+    h1::headers::Headers, live::Live, proxy::pool::Pools, request::Request, response::Response,
+};
+use crate::log::AccessLogs;
 
 /// One thread's share of the http service.
 #[derive(Debug)]
@@ -29,7 +31,13 @@ pub struct Thread {
     vecs: RefCell<Vec<Vec<u8>>>,
 }
 
-type Parts = (Request, Response, Attempts);
+/// Parts of an exchange that are kept for the next one, with their memory.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) request: Box<Request>,
+    pub(super) response: Box<Response>,
+    pub(super) upstream_headers: Headers,
+}
 
 /// How many spare requests and vectors are kept.
 const KEPT: usize = 64;
@@ -113,17 +121,13 @@ impl Thread {
         self.spare.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(super) fn recycle(
-        &self,
-        mut request: Request,
-        mut response: Response,
-        _attempts: Attempts,
-    ) {
+    pub(super) fn recycle(&self, mut parts: Parts) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < KEPT {
-            request.reset();
-            response.reset();
-            spare.push((request, response, Attempts::default()));
+            parts.request.reset();
+            parts.response.reset();
+            parts.upstream_headers.clear();
+            spare.push(parts);
         }
     }
 

@@ -15,14 +15,14 @@ use crate::common::clock::{self, Now};
 
 /// A timer that is set lazily.
 #[derive(Debug, Default)]
-pub struct Timer {
+pub(super) struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
     set_for: Now,
 }
 
 impl Timer {
     /// Ready once `deadline` has passed; None never is.
-    pub fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Now>) -> Poll<()> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Now>) -> Poll<()> {
         let Some(deadline) = deadline else {
             return Poll::Pending;
         };
@@ -41,7 +41,7 @@ impl Timer {
         };
         loop {
             ready!(sleep.as_mut().poll(cx));
-            if clock::now() >= deadline {
+            if clock::precise() >= deadline {
                 return Poll::Ready(());
             }
             sleep.as_mut().reset(deadline.instant().into());
@@ -50,7 +50,7 @@ impl Timer {
     }
 
     /// Waits until `deadline`.
-    pub async fn sleep_until(&mut self, deadline: Now) {
+    pub(super) async fn sleep_until(&mut self, deadline: Now) {
         std::future::poll_fn(|cx| self.poll(cx, Some(deadline))).await;
     }
 }

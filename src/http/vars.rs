@@ -1,6 +1,6 @@
 //! Values of variables in a request.
 //!
-//! Mirrors http/ngx_http_variables.c and the variables of the modules.
+//! Mirrors `http/ngx_http_variables.c` and the variables of the modules.
 
 use std::net::IpAddr;
 
@@ -160,16 +160,15 @@ fn request_id(x: &mut Exchange<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 fn paths(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
-    match id {
-        VarId::RequestFilename => super::content::file_name(x).is_some_and(|path| put(out, &path)),
-        _ => {
-            let root = super::content::root(x);
-            if *id == VarId::RealpathRoot {
-                let real = std::fs::canonicalize(super::content::path(&root));
-                return real.is_ok_and(|path| put(out, path.as_os_str().as_encoded_bytes()));
-            }
-            put(out, &root)
+    if id == &VarId::RequestFilename {
+        super::content::file_name(x).is_some_and(|path| put(out, &path))
+    } else {
+        let root = super::content::root(x);
+        if *id == VarId::RealpathRoot {
+            let real = std::fs::canonicalize(super::content::path(&root));
+            return real.is_ok_and(|path| put(out, path.as_os_str().as_encoded_bytes()));
         }
+        put(out, &root)
     }
 }
 
@@ -283,12 +282,11 @@ fn response(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
 }
 
 fn limit_rate(x: &mut Exchange<'_>) -> u64 {
-    match x.limit_rate {
-        Some(rate) => rate,
-        None => {
-            let template = &x.location.core.limit_rate;
-            parse_size(&template.to_vec(x)).unwrap_or(0)
-        }
+    if let Some(rate) = x.limit_rate {
+        rate
+    } else {
+        let template = &x.location.core.limit_rate;
+        parse_size(&template.to_vec(x)).unwrap_or(0)
     }
 }
 
@@ -413,9 +411,10 @@ fn slot_value(x: &mut Exchange<'_>, slot: SlotId, out: &mut Vec<u8>) -> bool {
         return false;
     };
     match &definition.source {
-        SlotSource::Assigned => match x.slot(slot, |_| None) {
-            Some(value) => put(out, value),
-            None => {
+        SlotSource::Assigned => {
+            if let Some(value) = x.slot(slot, |_| None) {
+                put(out, value)
+            } else {
                 if x.location.uninitialized_variable_warn {
                     let name = &definition.name;
                     x.log(
@@ -426,7 +425,7 @@ fn slot_value(x: &mut Exchange<'_>, slot: SlotId, out: &mut Vec<u8>) -> bool {
                 x.assign(slot, Some(Vec::new()));
                 true
             }
-        },
+        }
         SlotSource::Map(map) => {
             let value = x.slot(slot, |x| Some(map_value(x, map)));
             let found = put_some(out, value);
@@ -481,7 +480,7 @@ fn geo_value(x: &mut Exchange<'_>, geo: &crate::vars::geo::Geo) -> Vec<u8> {
 }
 
 /// An address as `$remote_addr` shows it.
-pub fn addr_without_port(addr: &Addr) -> String {
+pub(super) fn addr_without_port(addr: &Addr) -> String {
     match addr {
         Addr::Inet(addr) => addr.ip().to_string(),
         Addr::Unix(path) => format!("unix:{}", path.display()),
@@ -489,7 +488,7 @@ pub fn addr_without_port(addr: &Addr) -> String {
 }
 
 /// A size such as `10k` in the value of a variable; None when it is none.
-pub fn parse_size(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_size(text: &[u8]) -> Option<u64> {
     let (digits, unit) = match text {
         [digits @ .., b'k' | b'K'] => (digits, 1 << 10),
         [digits @ .., b'm' | b'M'] => (digits, 1 << 20),

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::accept::{Door, accept};
 use crate::{
-    common::errno::Errno,
+    common::{clock, errno::Errno},
     conf::model::{Config, Level},
     http::{self, Live},
     log::{AccessLogs, Logs},
@@ -98,7 +98,12 @@ pub(super) fn run(
             format_args!("{what} failed ({})", Errno(&error)),
         );
     };
-    match Builder::new_current_thread().enable_all().build() {
+    clock::keep_time();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .on_thread_unpark(clock::waited)
+        .build();
+    match runtime {
         Ok(runtime) => {
             let local = LocalSet::new();
             let served = local.block_on(&runtime, serve(setup, commands, started));

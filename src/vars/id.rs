@@ -1,6 +1,6 @@
 //! Every variable that headwater knows, by name.
 //!
-//! The names, and which of them a configuration may assign, are those of nginx 1.31.5 (http/ngx_http_variables.c and
+//! The names, and which of them a configuration may assign, are those of nginx 1.31.5 (`http/ngx_http_variables.c` and
 //! the modules' own lists).
 
 use std::sync::Arc;

@@ -107,7 +107,7 @@ impl Map {
             Kind::Suffix { bare } => {
                 let cut = &lower[if bare { 1 } else { 2 }..];
                 let is_free =
-                    !self.suffixes.contains_key(cut) && !(bare && self.exact.contains_key(cut));
+                    !(self.suffixes.contains_key(cut) || bare && self.exact.contains_key(cut));
                 (cut, is_free)
             }
             Kind::Prefix => {
@@ -169,11 +169,8 @@ impl Map {
         }
         if !self.suffixes.is_empty() {
             let bare = self.suffixes.get(lower).filter(|suffix| suffix.bare);
-            let dots = memchr::memchr_iter(b'.', lower);
-            let found = bare.or_else(|| {
-                dots.filter_map(|dot| self.suffixes.get(&lower[dot + 1..]))
-                    .next()
-            });
+            let mut dots = memchr::memchr_iter(b'.', lower);
+            let found = bare.or_else(|| dots.find_map(|dot| self.suffixes.get(&lower[dot + 1..])));
             if let Some(suffix) = found {
                 return Some(&suffix.value);
             }
@@ -196,7 +193,7 @@ enum Kind {
 
 /// What kind of host name this is.
 fn kind_of(name: &[u8]) -> Result<Kind, KeyError> {
-    let stars = name.iter().filter(|c| **c == b'*').count();
+    let stars = memchr::memchr_iter(b'*', name).count();
     if stars > 1 || name.windows(2).any(|pair| pair == b"..") || name.contains(&0) {
         return Err(KeyError::Invalid);
     }

@@ -2,7 +2,7 @@
 //! behind `map`, `geo` and `split_clients`.
 //!
 //! Pure: a template or a table asks a [`Source`] for the variables it needs and knows nothing of requests.
-//! Mirrors http/ngx_http_variables.c and http/ngx_http_script.c.
+//! Mirrors `http/ngx_http_variables.c` and `http/ngx_http_script.c`.
 
 pub mod geo;
 pub mod id;

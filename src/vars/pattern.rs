@@ -1,6 +1,6 @@
 //! Regular expressions: linear time where the pattern allows it, PCRE2 for look-around and back-references.
 //!
-//! nginx uses PCRE2 without UTF and without extra options (core/ngx_regex.c), so patterns work on bytes and classes
+//! nginx uses PCRE2 without UTF and without extra options (`core/ngx_regex.c`), so patterns work on bytes and classes
 //! such as `\d` are ASCII.
 
 use std::fmt;

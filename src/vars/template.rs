@@ -1,6 +1,6 @@
 //! Text with variables, compiled once: `"$scheme://${host}/$1"`.
 //!
-//! Mirrors `ngx_http_script_compile` and `ngx_http_compile_complex_value` (http/ngx_http_script.c): `$name`, `${name}`
+//! Mirrors `ngx_http_script_compile` and `ngx_http_compile_complex_value` (`http/ngx_http_script.c)`: `$name`, `${name}`
 //! and `$1` to `$9`; a `$` before anything else is an error, there is no escape for it.
 
 use std::{fmt, sync::Arc};

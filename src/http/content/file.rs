@@ -1,4 +1,4 @@
-//! Files below `root` and `alias`. Mirrors ngx_http_static_module.c and `ngx_http_map_uri_to_path`.
+//! Files below `root` and `alias`. Mirrors `ngx_http_static_module.c` and `ngx_http_map_uri_to_path`.
 
 use std::{fs::File, io, os::unix::fs::MetadataExt, rc::Rc};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// `root` or `alias`, absolute.
-pub fn root(x: &mut Exchange<'_>) -> Vec<u8> {
+pub(crate) fn root(x: &mut Exchange<'_>) -> Vec<u8> {
     let root = &x.location.core.root;
     let text = root.path.to_vec(x);
     if text.starts_with(b"/") {
@@ -31,12 +31,12 @@ pub fn root(x: &mut Exchange<'_>) -> Vec<u8> {
 }
 
 /// How many bytes of the URI an `alias` replaces; None: all of them (a pattern location).
-pub fn aliased(x: &Exchange<'_>) -> Option<usize> {
+pub(super) fn aliased(x: &Exchange<'_>) -> Option<usize> {
     x.location.core.root.alias_len
 }
 
 /// The file that the URI stands for (`$request_filename`); None where `alias` cannot be applied.
-pub fn file_name(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
+pub(crate) fn file_name(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
     let mut name = base(x)?;
     match aliased(x) {
         Some(skip) => name.extend_from_slice(x.request.uri.get(skip..).unwrap_or_default()),
@@ -47,7 +47,7 @@ pub fn file_name(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
 }
 
 /// `root` or `alias`, where it can be applied.
-pub fn base(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
+pub(super) fn base(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
     if x.location.core.root.alias && !x.request.valid_location {
         let name = x.location.name.escape_log();
         x.log(
@@ -60,7 +60,7 @@ pub fn base(x: &mut Exchange<'_>) -> Option<Vec<u8>> {
 }
 
 /// Sends the file.
-pub async fn send<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+pub(super) async fn send<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Next::Status(405);
     }

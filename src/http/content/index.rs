@@ -1,4 +1,4 @@
-//! `index`. Mirrors ngx_http_index_module.c.
+//! `index`. Mirrors `ngx_http_index_module.c`.
 
 use std::io::ErrorKind;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Looks for an index file of the directory that the URI names; None when there is none.
-pub fn index<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
+pub(super) fn index<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return None;
     }

@@ -9,11 +9,11 @@ use std::path::Path;
 use super::{exchange::Exchange, h1::request_line::Method, output, phases::Next};
 use crate::{conf::model::Level, vars::Template};
 
-pub use file::{file_name, root};
-pub use try_files::try_files;
+pub(super) use file::{file_name, root};
+pub(super) use try_files::try_files;
 
 /// The content phase of a location without a handler of its own: index, then files.
-pub async fn serve<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+pub(super) async fn serve<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if x.request.uri.last() == Some(&b'/') {
         if let Some(next) = index::index(x) {
             return next;
@@ -37,7 +37,7 @@ pub async fn serve<'g>(x: &mut Exchange<'g>) -> Next<'g> {
 }
 
 /// Answers with a status and a text, as `return` does (`ngx_http_send_response`).
-pub async fn send_response<'g>(
+pub(super) async fn send_response<'g>(
     x: &mut Exchange<'g>,
     status: u16,
     text: Option<&Template>,
@@ -60,7 +60,7 @@ pub async fn send_response<'g>(
 }
 
 /// `empty_gif`
-pub async fn empty_gif<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+pub(super) async fn empty_gif<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Next::Status(405);
     }
@@ -80,7 +80,7 @@ const EMPTY_GIF: &[u8] =
     b"GIF89a\x01\0\x01\0\x80\x01\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\x01\0,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
 
 /// `stub_status`
-pub async fn stub_status<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+pub(super) async fn stub_status<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Next::Status(405);
     }
@@ -106,7 +106,7 @@ pub async fn stub_status<'g>(x: &mut Exchange<'g>) -> Next<'g> {
 }
 
 /// `Content-Type` by the URI's extension, unless there is one already.
-pub fn set_content_type(x: &mut Exchange<'_>) {
+pub(super) fn set_content_type(x: &mut Exchange<'_>) {
     if !x.response.content_type.is_empty() {
         return;
     }
@@ -129,7 +129,7 @@ pub fn set_content_type(x: &mut Exchange<'_>) {
 }
 
 /// Bytes as a path.
-pub fn path(bytes: &[u8]) -> &Path {
+pub(super) fn path(bytes: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }

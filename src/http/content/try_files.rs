@@ -1,4 +1,4 @@
-//! `try_files`. Mirrors ngx_http_try_files_module.c.
+//! `try_files`. Mirrors `ngx_http_try_files_module.c`.
 
 use super::{file, path};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Takes the first of the paths that is there as the URI; None: on with the next phase.
-pub fn try_files<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
+pub(crate) fn try_files<'g>(x: &mut Exchange<'g>) -> Option<Next<'g>> {
     let conf = x.location.try_files.as_ref()?;
     for (template, is_dir) in &conf.candidates {
         let Some(base) = file::base(x) else {

@@ -1,4 +1,4 @@
-//! Chunked bodies for clients of HTTP/1.1. Mirrors ngx_http_chunked_filter_module.c.
+//! Chunked bodies for clients of HTTP/1.1. Mirrors `ngx_http_chunked_filter_module.c`.
 
 use crate::http::{
     exchange::Exchange,
@@ -8,7 +8,7 @@ use crate::http::{
 };
 
 /// Decides whether the body is chunked: its length is unknown, or there are trailers.
-pub fn header(x: &mut Exchange<'_>) {
+pub(crate) fn header(x: &mut Exchange<'_>) {
     let response = &mut x.response;
     if matches!(response.status, 304 | 204)
         || response.status < 200
@@ -33,7 +33,7 @@ pub fn header(x: &mut Exchange<'_>) {
 }
 
 /// Puts a piece into the output, as a chunk if the body is chunked.
-pub fn frame(piece: Piece, is_chunked: bool, out: &mut Out) {
+pub(crate) fn frame(piece: Piece, is_chunked: bool, out: &mut Out) {
     let len = piece.len();
     if len == 0 {
         return;
@@ -49,7 +49,7 @@ pub fn frame(piece: Piece, is_chunked: bool, out: &mut Out) {
 }
 
 /// The end of the body, with trailers if there are any.
-pub fn finish(x: &mut Exchange<'_>) {
+pub(crate) fn finish(x: &mut Exchange<'_>) {
     if !x.response.chunked {
         return;
     }

@@ -1,4 +1,4 @@
-//! `gzip`. Mirrors ngx_http_gzip_filter_module.c and `ngx_http_gzip_ok` (ngx_http_core_module.c).
+//! `gzip`. Mirrors `ngx_http_gzip_filter_module.c` and `ngx_http_gzip_ok` (`ngx_http_core_module.c`).
 
 use std::io::Write;
 
@@ -12,14 +12,14 @@ use crate::{
 
 /// A compressor and what went through it.
 #[derive(Debug)]
-pub struct Encoder {
+pub(crate) struct Encoder {
     gzip: GzEncoder<Vec<u8>>,
     read: u64,
     written: u64,
 }
 
 /// Decides whether the body is compressed, and says so in the header.
-pub fn header(x: &mut Exchange<'_>) {
+pub(crate) fn header(x: &mut Exchange<'_>) {
     let conf = &x.location.gzip;
     let response = &x.response;
     if !conf.on
@@ -153,7 +153,7 @@ fn is_positive(text: &[u8]) -> bool {
 
 impl Encoder {
     /// Compresses a piece; what comes out of it so far.
-    pub fn push(&mut self, mut piece: Piece) -> Vec<u8> {
+    pub(crate) fn push(&mut self, mut piece: Piece) -> Vec<u8> {
         if let Piece::File { file, offset, len } = &piece {
             use std::os::unix::fs::FileExt;
             let mut bytes = vec![0; usize::try_from(*len).unwrap_or(0)];
@@ -172,7 +172,7 @@ impl Encoder {
     }
 
     /// Lets out everything that came in so far.
-    pub fn sync(&mut self) -> Vec<u8> {
+    pub(crate) fn sync(&mut self) -> Vec<u8> {
         self.gzip.flush().expect("a vector takes everything");
         self.taken()
     }
@@ -184,7 +184,7 @@ impl Encoder {
     }
 
     /// The rest, and how many bytes went in and out in all.
-    pub fn finish(mut self: Box<Self>) -> (Vec<u8>, (u64, u64)) {
+    pub(crate) fn finish(mut self: Box<Self>) -> (Vec<u8>, (u64, u64)) {
         self.gzip.try_finish().expect("a vector takes everything");
         let bytes = self.taken();
         (bytes, (self.read, self.written))

@@ -1,4 +1,4 @@
-//! `add_header`, `add_trailer`, `expires`. Mirrors ngx_http_headers_filter_module.c.
+//! `add_header`, `add_trailer`, `expires`. Mirrors `ngx_http_headers_filter_module.c`.
 
 use crate::{
     common::{clock, date},
@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Adds the fields of the configuration.
-pub fn header(x: &mut Exchange<'_>) {
+pub(crate) fn header(x: &mut Exchange<'_>) {
     let conf = &x.location.headers;
     let safe = is_safe(x.response.status);
     if safe {
@@ -21,7 +21,7 @@ pub fn header(x: &mut Exchange<'_>) {
 }
 
 /// Adds the trailers of the configuration, when the body is complete.
-pub fn trailers(x: &mut Exchange<'_>) {
+pub(crate) fn trailers(x: &mut Exchange<'_>) {
     if !x.response.expect_trailers || !x.response.chunked {
         return;
     }

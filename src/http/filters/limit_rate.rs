@@ -1,4 +1,4 @@
-//! `limit_rate` and `limit_rate_after`. Mirrors the limit in ngx_http_write_filter_module.c: a second's worth may go out at
+//! `limit_rate` and `limit_rate_after`. Mirrors the limit in `ngx_http_write_filter_module.c`: a second's worth may go out at
 //! once, counted in whole seconds of the clock.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{
 
 /// The limit of one response.
 #[derive(Clone, Copy, Debug)]
-pub struct Limiter {
+pub(crate) struct Limiter {
     /// Bytes per second.
     rate: u64,
     /// Bytes that go out unlimited.
@@ -20,18 +20,17 @@ pub struct Limiter {
 
 impl Limiter {
     /// The limit that holds for the response, if there is one.
-    pub fn new(x: &mut Exchange<'_>) -> Option<Self> {
+    pub(crate) fn new(x: &mut Exchange<'_>) -> Option<Self> {
         let core = &x.location.core;
         if x.limit_rate.is_none() && core.limit_rate.is_empty() {
             return None;
         }
-        let rate = match x.limit_rate {
-            Some(rate) => rate,
-            None => {
-                let rate = vars::parse_size(&core.limit_rate.to_vec(x)).unwrap_or(0);
-                x.limit_rate = Some(rate);
-                rate
-            }
+        let rate = if let Some(rate) = x.limit_rate {
+            rate
+        } else {
+            let rate = vars::parse_size(&core.limit_rate.to_vec(x)).unwrap_or(0);
+            x.limit_rate = Some(rate);
+            rate
         };
         if rate == 0 {
             return None;
@@ -45,7 +44,7 @@ impl Limiter {
     }
 
     /// A limit of `rate` bytes per second from now on.
-    pub fn of_rate(rate: u64) -> Self {
+    pub(crate) fn of_rate(rate: u64) -> Self {
         Self {
             rate,
             after: 0,
@@ -54,7 +53,7 @@ impl Limiter {
     }
 
     /// How many bytes may go out now when `sent` have, or when some may again.
-    pub fn allowed(&self, sent: u64) -> Result<u64, Now> {
+    pub(crate) fn allowed(&self, sent: u64) -> Result<u64, Now> {
         let elapsed = u64::try_from(clock::wall().secs - self.start).unwrap_or(0) + 1;
         let budget = self.rate.saturating_mul(elapsed).saturating_add(self.after);
         match budget.checked_sub(sent) {
@@ -67,13 +66,13 @@ impl Limiter {
     }
 
     /// How long to wait after `moved` bytes, when `total` have been moved with them.
-    pub fn pause(&self, moved: u64, total: u64) -> Duration {
+    pub(crate) fn pause(&self, moved: u64, total: u64) -> Duration {
         let excess = total.saturating_sub(self.after).min(moved);
         Duration::from_millis(excess * 1000 / self.rate)
     }
 
     /// Writes everything in `out`, in time.
-    pub async fn flush(&self, x: &mut Exchange<'_>, out: &mut Out) -> Result<(), ConnError> {
+    pub(crate) async fn flush(&self, x: &mut Exchange<'_>, out: &mut Out) -> Result<(), ConnError> {
         let timeout = x.location.core.send_timeout;
         while !out.is_empty() {
             let room = match self.allowed(x.bytes_sent()) {

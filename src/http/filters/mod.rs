@@ -3,12 +3,12 @@
 //! The order is nginx's: not-modified, `add_header` and `expires`, gzip, ranges, chunked. A header filter decides whether
 //! the body goes through its body filter.
 
-pub mod chunked;
-pub mod gzip;
-pub mod headers;
-pub mod limit_rate;
-pub mod not_modified;
-pub mod range;
+pub(super) mod chunked;
+pub(super) mod gzip;
+pub(super) mod headers;
+pub(super) mod limit_rate;
+pub(super) mod not_modified;
+pub(super) mod range;
 
 use super::{
     exchange::Exchange,
@@ -18,7 +18,7 @@ use super::{
 
 /// The filters that a body goes through.
 #[derive(Debug, Default)]
-pub struct BodyFilters {
+pub(super) struct BodyFilters {
     /// Ranges that were asked for.
     pub range: Option<Box<range::Ranges>>,
     /// Compression.
@@ -26,7 +26,7 @@ pub struct BodyFilters {
 }
 
 /// Runs the header filters.
-pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
+pub(super) fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     not_modified::header(x)?;
     headers::header(x);
     gzip::header(x);
@@ -36,7 +36,7 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
 }
 
 /// Puts a piece of the body through the filters into the output.
-pub fn body(x: &mut Exchange<'_>, piece: Piece) {
+pub(super) fn body(x: &mut Exchange<'_>, piece: Piece) {
     let response = &mut x.response;
     match &mut response.filters.range {
         None => compress(
@@ -53,7 +53,7 @@ pub fn body(x: &mut Exchange<'_>, piece: Piece) {
 }
 
 /// Lets out what a filter holds back, so that the client sees all that has come so far.
-pub fn sync(x: &mut Exchange<'_>) {
+pub(super) fn sync(x: &mut Exchange<'_>) {
     let response = &mut x.response;
     if let Some(gzip) = &mut response.filters.gzip {
         let bytes = gzip.sync();
@@ -62,7 +62,7 @@ pub fn sync(x: &mut Exchange<'_>) {
 }
 
 /// The body is complete.
-pub fn finish(x: &mut Exchange<'_>) {
+pub(super) fn finish(x: &mut Exchange<'_>) {
     let response = &mut x.response;
     if let Some(ranges) = &mut response.filters.range {
         let (gzip, chunked, out) = (&mut response.filters.gzip, response.chunked, &mut x.out);

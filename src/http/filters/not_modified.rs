@@ -1,4 +1,4 @@
-//! `If-Modified-Since`, `If-None-Match` and their opposites. Mirrors ngx_http_not_modified_filter_module.c.
+//! `If-Modified-Since`, `If-None-Match` and their opposites. Mirrors `ngx_http_not_modified_filter_module.c`.
 
 use crate::{
     common::date,
@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Turns a 200 into a 304 or a 412 where the request's conditions say so.
-pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
+pub(crate) fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     if x.response.status != 200 || x.response.disable_not_modified {
         return Ok(());
     }
@@ -16,7 +16,7 @@ pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     let modified = x.response.last_modified;
     let unmodified_since = request.get(Known::IfUnmodifiedSince);
     let failed = unmodified_since.is_some_and(|since| {
-        !modified.is_some_and(|modified| date::parse_http(since).unwrap_or(-1) >= modified)
+        modified.is_none_or(|modified| date::parse_http(since).unwrap_or(-1) < modified)
     }) || request
         .get(Known::IfMatch)
         .is_some_and(|list| !matches(list, etag, false));

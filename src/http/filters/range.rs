@@ -1,4 +1,4 @@
-//! Byte ranges. Mirrors ngx_http_range_filter_module.c.
+//! Byte ranges. Mirrors `ngx_http_range_filter_module.c`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::{
 
 /// Ranges of a body that is sent in part.
 #[derive(Debug)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     /// Ranges in the order asked for, from the whole body.
     list: Vec<Range>,
     /// For several ranges: what stands before each.
@@ -38,7 +38,7 @@ enum Asked {
 static BOUNDARY: AtomicU64 = AtomicU64::new(1);
 
 /// Reads `Range` and makes the response a 206 or a 416.
-pub fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
+pub(crate) fn header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     let Some(length) = x.response.content_length else {
         return Ok(());
     };
@@ -155,7 +155,7 @@ impl Range {
 
 impl Ranges {
     /// Passes on what belongs to the ranges.
-    pub fn push(&mut self, mut piece: Piece, sink: &mut dyn FnMut(Piece)) {
+    pub(crate) fn push(&mut self, mut piece: Piece, sink: &mut dyn FnMut(Piece)) {
         if self.list.len() > 1 {
             self.held.push(piece);
             return;
@@ -181,7 +181,7 @@ impl Ranges {
     }
 
     /// The body is complete: several ranges are put together now.
-    pub fn finish(&mut self, sink: &mut dyn FnMut(Piece)) {
+    pub(crate) fn finish(&mut self, sink: &mut dyn FnMut(Piece)) {
         if self.list.len() < 2 {
             return;
         }
@@ -210,19 +210,18 @@ impl Ranges {
 
 /// A copy of a part of a piece.
 fn slice(piece: &Piece, from: u64, to: u64) -> Piece {
-    match piece {
-        Piece::File { file, offset, .. } => Piece::File {
+    if let Piece::File { file, offset, .. } = piece {
+        Piece::File {
             file: file.clone(),
             offset: offset + from,
             len: to - from,
-        },
-        _ => {
-            let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-            Piece::Vec(
-                piece.memory().unwrap_or_default()[at(from)..at(to)].to_vec(),
-                0,
-            )
         }
+    } else {
+        let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        Piece::Vec(
+            piece.memory().unwrap_or_default()[at(from)..at(to)].to_vec(),
+            0,
+        )
     }
 }
 

@@ -93,7 +93,10 @@ impl Decoder {
 
     /// The state after one framing byte; None is an error.
     fn next(&mut self, c: u8) -> Option<State> {
-        use State::*;
+        use State::{
+            AfterData, AfterDataLf, Data, Done, Extension, ExtensionLf, LastExtension,
+            LastExtensionLf, Size, Start, Trailer, TrailerHeader, TrailerHeaderLf, TrailerLf,
+        };
         Some(match (self.state, c) {
             (Start, _) => {
                 self.size = digit(c)?;

@@ -21,6 +21,8 @@ pub struct Field {
 pub struct Headers {
     bytes: Vec<u8>,
     fields: Vec<Field>,
+    /// One bit a kind that was ever added, so that asking for what is not there costs nothing.
+    seen: u64,
 }
 
 impl Headers {
@@ -28,12 +30,14 @@ impl Headers {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.fields.clear();
+        self.seen = 0;
     }
 
     /// Adds a field at the end.
     pub fn push(&mut self, known: Known, name: &[u8], value: &[u8]) {
         let name = self.store(name);
         let value = self.store(value);
+        self.seen |= bit(known);
         self.fields.push(Field {
             known,
             live: true,
@@ -71,6 +75,9 @@ impl Headers {
 
     /// Value of the first live field of this kind.
     pub fn get(&self, known: Known) -> Option<&[u8]> {
+        if self.seen & bit(known) == 0 {
+            return None;
+        }
         self.fields
             .iter()
             .find(|f| f.live && f.known == known)
@@ -87,11 +94,14 @@ impl Headers {
 
     /// Whether there is a field of this kind.
     pub fn has(&self, known: Known) -> bool {
-        self.fields.iter().any(|f| f.live && f.known == known)
+        self.seen & bit(known) != 0 && self.fields.iter().any(|f| f.live && f.known == known)
     }
 
     /// Removes every field of this kind; says whether there was one.
     pub fn remove(&mut self, known: Known) -> bool {
+        if self.seen & bit(known) == 0 {
+            return false;
+        }
         let mut found = false;
         for field in self
             .fields
@@ -107,17 +117,17 @@ impl Headers {
     /// Gives the first live field of this kind another value; adds one when there is none.
     pub fn set(&mut self, known: Known, name: &[u8], value: &[u8]) {
         let value_at = self.store(value);
-        match self.fields.iter_mut().find(|f| f.live && f.known == known) {
-            Some(field) => field.value = value_at,
-            None => {
-                let name = self.store(name);
-                self.fields.push(Field {
-                    known,
-                    live: true,
-                    name,
-                    value: value_at,
-                });
-            }
+        self.seen |= bit(known);
+        if let Some(field) = self.fields.iter_mut().find(|f| f.live && f.known == known) {
+            field.value = value_at
+        } else {
+            let name = self.store(name);
+            self.fields.push(Field {
+                known,
+                live: true,
+                name,
+                value: value_at,
+            });
         }
     }
 
@@ -169,6 +179,11 @@ impl Headers {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// There are fewer kinds than bits.
+fn bit(known: Known) -> u64 {
+    1 << (known as u8)
 }
 
 /// Whether a header's name is the one that a variable's name stands for.
@@ -228,7 +243,7 @@ pub fn line(bytes: &[u8], underscores: bool) -> Line<'_> {
     let (text, len) = (&bytes[..end], end + 1);
     match text {
         [] | [b'\r'] => return Line::End(len),
-        [b'\r', ..] | [b':', ..] => return Line::Invalid(usize::from(text[0] == b'\r')),
+        [b'\r' | b':', ..] => return Line::Invalid(usize::from(text[0] == b'\r')),
         _ => {}
     }
     let mut valid = true;

@@ -15,18 +15,13 @@ macro_rules! known {
         }
 
         impl Known {
+            /// All kinds, by number; the name of each in lower case.
+            const ALL: &'static [(Self, &'static str)] = &[(Self::Other, ""), $((Self::$variant, $name),)*];
+
             /// Recognises a name, whatever its case.
             pub fn of(name: &[u8]) -> Self {
-                let mut lower = [0; LONGEST];
-                let Some(lower) = lower.get_mut(..name.len()) else {
-                    return Self::Other;
-                };
-                lower.copy_from_slice(name);
-                lower.make_ascii_lowercase();
-                match std::str::from_utf8(lower) {
-                    $(Ok($name) => Self::$variant,)*
-                    _ => Self::Other,
-                }
+                let (known, own) = Self::ALL[usize::from(SLOTS[slot(name)])];
+                if own.as_bytes().eq_ignore_ascii_case(name) { known } else { Self::Other }
             }
 
             /// The name in lower case; empty for [`Known::Other`].
@@ -40,8 +35,40 @@ macro_rules! known {
     };
 }
 
-/// Length of the longest name below.
-const LONGEST: usize = 20;
+/// Where a name of this length and these letters stands in [`SLOTS`]; the factors were searched for so that no two of
+/// the names below share a place.
+const fn slot(name: &[u8]) -> usize {
+    let n = name.len();
+    if n == 0 {
+        return 0;
+    }
+    (n * 156 + lower(name[0]) * 125 + lower(name[n - 1]) * 164 + lower(name[n / 2]) * 166) & 255
+}
+
+const fn lower(letter: u8) -> usize {
+    (letter | 0x20) as usize
+}
+
+/// Number of the only kind that can have a name with this [`slot`].
+const SLOTS: [u8; 256] = {
+    let mut slots = [0; 256];
+    let mut i = 1;
+    while i < Known::ALL.len() {
+        let at = slot(Known::ALL[i].1.as_bytes());
+        assert!(
+            slots[at] == 0,
+            "two names share a slot: search for other factors"
+        );
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "there are fewer than 64 kinds"
+        )]
+        let number = i as u8;
+        slots[at] = number;
+        i += 1;
+    }
+    slots
+};
 
 known! {
     AcceptEncoding "accept-encoding",
@@ -105,5 +132,8 @@ mod tests {
         assert_eq!(Known::of(b"x-other"), Known::Other);
         assert_eq!(Known::of(&[b'a'; 100]), Known::Other);
         assert_eq!(Known::of(b""), Known::Other);
+        for (known, name) in Known::ALL {
+            assert_eq!(Known::of(name.to_uppercase().as_bytes()), *known);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Request targets: decoding and normalising a path, escaping it again, arguments.
 //!
-//! Mirrors `ngx_http_parse_complex_uri` (http/ngx_http_parse.c), `ngx_escape_uri` and `ngx_unescape_uri`
-//! (core/ngx_string.c), `ngx_http_arg`.
+//! Mirrors `ngx_http_parse_complex_uri` (`http/ngx_http_parse.c`), `ngx_escape_uri` and `ngx_unescape_uri`
+//! (`core/ngx_string.c`), `ngx_http_arg`.
 
 use std::ops::Range;
 
@@ -222,7 +222,7 @@ pub fn unescape_into(text: &[u8], what: Unescape, out: &mut Vec<u8>) {
                 return out.extend_from_slice(&text[at..]);
             }
             decoded if redirect && !(b'&'..0x7f).contains(&decoded) => {
-                out.extend_from_slice(&[b'%', first, second])
+                out.extend_from_slice(&[b'%', first, second]);
             }
             decoded => out.push(decoded),
         }

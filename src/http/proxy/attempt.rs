@@ -33,7 +33,7 @@ use crate::{
 
 /// Why a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fail {
+pub(super) enum Fail {
     /// Connecting, sending or receiving failed.
     Error,
     /// A timeout.
@@ -52,7 +52,7 @@ pub enum Fail {
 
 /// A try under way.
 #[derive(Debug)]
-pub struct Attempt {
+pub(super) struct Attempt {
     /// The peer.
     pub lease: Lease,
     /// When it began, monotonic milliseconds.
@@ -75,7 +75,7 @@ pub struct Attempt {
 
 impl Attempt {
     /// A try at the peer of `lease`.
-    pub fn new(lease: Lease, bind: Option<Addr>) -> Self {
+    pub(super) fn new(lease: Lease, bind: Option<Addr>) -> Self {
         let key = Key {
             addr: lease.peer().addr.clone(),
             bind,
@@ -94,12 +94,12 @@ impl Attempt {
     }
 
     /// Whether the connection came from a pool.
-    pub fn is_reused(&self) -> bool {
+    pub(super) fn is_reused(&self) -> bool {
         self.conn.as_ref().is_some_and(|conn| conn.reused)
     }
 
     /// Connects, sends the request and reads the head.
-    pub async fn run(
+    pub(super) async fn run(
         &mut self,
         x: &mut Exchange<'_>,
         proxy: &Proxy,
@@ -187,7 +187,11 @@ impl Attempt {
     async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
         let watch = !proxy.ignore_client_abort;
         // What is read here counts against `proxy_limit_rate` only afterwards.
-        let room = if proxy.limit_rate.is_empty() { usize::MAX } else { proxy.buffer_size };
+        let room = if proxy.limit_rate.is_empty() {
+            usize::MAX
+        } else {
+            proxy.buffer_size
+        };
         loop {
             if self.response_received {
                 match self.head.parse(x, &mut self.buf, proxy.buffer_size) {
@@ -239,7 +243,7 @@ impl Attempt {
 }
 
 /// Reads once, at most `limit` bytes, taking a buffer only when there is something to read.
-pub fn poll_read(
+pub(super) fn poll_read(
     conn: &mut PeerConn,
     buf: &mut Buf,
     limit: usize,

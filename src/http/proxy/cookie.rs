@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The address in `value[prefix..]` as `proxy_redirect` changes it; None leaves it as it is.
-pub fn redirect(
+pub(super) fn redirect(
     x: &mut Exchange<'_>,
     proxy: &Proxy,
     value: &[u8],
@@ -92,7 +92,7 @@ fn domain(x: &mut Exchange<'_>, rule: &Rewriting, value: &[u8]) -> Option<Vec<u8
 type Attribute = (Vec<u8>, Option<Vec<u8>>);
 
 /// The `Set-Cookie` as the configuration changes it; None leaves it as it is.
-pub fn cookie(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn cookie(x: &mut Exchange<'_>, proxy: &Proxy, value: &[u8]) -> Option<Vec<u8>> {
     if proxy.cookie_domain.is_empty()
         && proxy.cookie_path.is_empty()
         && proxy.cookie_flags.is_empty()

@@ -19,7 +19,7 @@ use crate::{
 
 /// The head as far as it was read.
 #[derive(Debug, Default)]
-pub struct ResponseHead {
+pub(super) struct ResponseHead {
     /// Status code; 0 until the status line is there.
     pub status: u16,
     /// Code and reason as sent.
@@ -40,7 +40,7 @@ pub struct ResponseHead {
 
 /// Result of [`ResponseHead::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(super) enum Progress {
     /// More bytes are needed.
     Partial,
     /// The head is complete.
@@ -51,7 +51,7 @@ pub enum Progress {
 
 impl ResponseHead {
     /// Takes what is complete off `buf`; `limit` bounds the head's length (`proxy_buffer_size`).
-    pub fn parse(&mut self, x: &Exchange<'_>, buf: &mut Buf, limit: usize) -> Progress {
+    pub(super) fn parse(&mut self, x: &Exchange<'_>, buf: &mut Buf, limit: usize) -> Progress {
         let progress = self.lines(x, buf, limit);
         if progress == Progress::Partial && self.len + buf.len() >= limit {
             x.log(Level::Error, format_args!("upstream sent too big header"));
@@ -209,7 +209,7 @@ impl ResponseHead {
     }
 
     /// Whether a response to this request has no body.
-    pub fn is_bodiless(&self, is_head: bool) -> bool {
+    pub(super) fn is_bodiless(&self, is_head: bool) -> bool {
         is_head
             || matches!(self.status, 204 | 304)
             || (!self.chunked && self.content_length == Some(0))

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Copies what the client is to see; what `X-Accel-*` ask for is done. Err: the request goes elsewhere.
-pub fn copy<'g>(x: &mut Exchange<'g>, proxy: &Proxy, head: &ResponseHead) {
+pub(super) fn copy(x: &mut Exchange<'_>, proxy: &Proxy, head: &ResponseHead) {
     let source = std::mem::take(&mut x.upstream_headers);
     for (known, name, value) in source.iter() {
         if is_hidden(proxy, known, name) {
@@ -83,7 +83,7 @@ fn one(x: &mut Exchange<'_>, proxy: &Proxy, known: Known, name: &[u8], value: &[
 }
 
 /// Fields that clients do not see unless `proxy_pass_header` says so, and those of `proxy_hide_header`.
-pub fn is_hidden(proxy: &Proxy, known: Known, name: &[u8]) -> bool {
+pub(super) fn is_hidden(proxy: &Proxy, known: Known, name: &[u8]) -> bool {
     let is_in = |list: &[Box<[u8]>]| list.iter().any(|own| own.eq_ignore_ascii_case(name));
     let by_default = matches!(
         known,
@@ -100,7 +100,7 @@ pub fn is_hidden(proxy: &Proxy, known: Known, name: &[u8]) -> bool {
 }
 
 /// What the upstream asks of us.
-pub struct Asked {
+pub(super) struct Asked {
     /// `X-Accel-Redirect`
     pub redirect: Option<Vec<u8>>,
     /// `X-Accel-Buffering`
@@ -108,7 +108,7 @@ pub struct Asked {
 }
 
 /// Reads the `X-Accel-*` headers.
-pub fn asked(x: &mut Exchange<'_>, ignore: IgnoreHeaders) -> Asked {
+pub(super) fn asked(x: &mut Exchange<'_>, ignore: IgnoreHeaders) -> Asked {
     let headers = &x.upstream_headers;
     let text = |known, ignored: bool| headers.get(known).filter(|_| !ignored);
     let redirect = text(Known::XAccelRedirect, ignore.accel_redirect).map(<[u8]>::to_vec);
@@ -131,7 +131,7 @@ pub fn asked(x: &mut Exchange<'_>, ignore: IgnoreHeaders) -> Asked {
 }
 
 /// Goes where `X-Accel-Redirect` says; some headers of the response come along.
-pub fn accel_redirect<'g>(x: &mut Exchange<'g>, target: &[u8]) -> Next<'g> {
+pub(super) fn accel_redirect<'g>(x: &mut Exchange<'g>, target: &[u8]) -> Next<'g> {
     carry_over(x);
     if target.starts_with(b"@") {
         return phases::named_location(x, target);

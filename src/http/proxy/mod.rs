@@ -3,14 +3,14 @@
 //! ```text
 //! target -> request bytes -> Tries { peer -> pooled or new connection -> send -> head -> next or take } -> headers -> relay
 //! ```
-//! Mirrors http/ngx_http_upstream.c and http/modules/ngx_http_proxy_module.c.
+//! Mirrors `http/ngx_http_upstream.c` and `http/modules/ngx_http_proxy_module.c`.
 
 mod attempt;
 mod cookie;
 mod head;
 mod headers;
 mod peer;
-pub mod pool;
+pub(super) mod pool;
 mod relay;
 mod request;
 mod target;
@@ -21,7 +21,7 @@ use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
 use crate::conf::model::{Proxy, ProxyVersion};
 
 /// Serves the request from an upstream.
-pub async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
+pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     let proxy: &'g Proxy = &x.location.proxy;
     let Some(pass) = proxy.pass.as_deref() else {
         return Next::Status(500);

@@ -5,7 +5,6 @@
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
     future::poll_fn,
     rc::Weak,
     task::{Context, Poll, Waker},
@@ -13,7 +12,7 @@ use std::{
 
 use super::peer::PeerConn;
 use crate::{
-    common::{addr::Addr, clock},
+    common::{addr::Addr, clock, hash::FnvMap},
     http::{thread::Thread, timer::Timer},
     upstream::{Group, keepalive::Pool},
 };
@@ -33,12 +32,12 @@ type Place = (usize, Option<u32>);
 /// The pools of a thread.
 #[derive(Debug, Default)]
 pub struct Pools {
-    pools: RefCell<HashMap<Place, Pool<Key, PeerConn>>>,
+    pools: RefCell<FnvMap<Place, Pool<Key, PeerConn>>>,
     watcher: RefCell<Option<Waker>>,
 }
 
 /// The pool of a group as one location sees it.
-pub fn place(group: &Group, index: Option<usize>, location: u32) -> Option<Place> {
+pub(crate) fn place(group: &Group, index: Option<usize>, location: u32) -> Option<Place> {
     let keepalive = group.keepalive()?;
     Some((index?, keepalive.local.then_some(location)))
 }

@@ -2,7 +2,7 @@
 //!
 //! With buffering the upstream is read as fast as it sends: into memory up to `proxy_buffers`, then into a temporary file,
 //! and it is released at its last byte, however slow the client is. Without, each piece waits for the client.
-//! Mirrors event/ngx_event_pipe.c and the filters of ngx_http_proxy_module.c.
+//! Mirrors `event/ngx_event_pipe.c` and the filters of `ngx_http_proxy_module.c`.
 
 use std::{
     fs::File,
@@ -39,7 +39,7 @@ use crate::{
 
 /// How a body is relayed.
 #[derive(Clone, Copy, Debug)]
-pub struct Mode {
+pub(super) struct Mode {
     /// There is none.
     pub bodiless: bool,
     /// `proxy_buffering`
@@ -72,7 +72,7 @@ struct Relay<'a, 'g> {
     proxy: &'g Proxy,
     target: &'a Target,
     /// The try, until the upstream is released.
-    attempt: Option<Attempt>,
+    attempt: Option<Box<Attempt>>,
     framing: Framing,
     mode: Mode,
     end: Option<End>,
@@ -102,11 +102,11 @@ enum Stop {
 }
 
 /// Relays the body and ends the response.
-pub async fn run<'g>(
+pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
     target: Target,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     mode: Mode,
 ) -> Next<'g> {
     x.action = Action::ReadingUpstream;
@@ -173,21 +173,47 @@ impl<'g> Relay<'_, 'g> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
+        // The header waits for the first bytes of the body, as nginx's `postpone_output` has it.
+        let hold = self.mode.buffering && self.body_read == 0;
+        while hold && self.end.is_none() && !self.poll_upstream(cx) {
+            match self.wait(cx) {
+                Poll::Ready(Ok(())) => {}
+                other => return other,
+            }
+        }
         loop {
             let mut progress = match self.poll_write(cx) {
                 Poll::Ready(Ok(progress)) => progress,
                 Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
                 Poll::Pending => false,
             };
-            if self.end.is_none() {
-                progress |= self.poll_upstream(cx);
-            }
             if self.end.is_some() && self.x.out.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            if !progress && !self.passed(cx)? {
-                return Poll::Pending;
+            if self.end.is_none() {
+                progress |= self.poll_upstream(cx);
             }
+            if !progress {
+                match self.wait(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    other => return other,
+                }
+            }
+        }
+    }
+
+    /// Nothing can be moved: watches the clock and the client. Ready with Ok when a time has come and something may go on.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
+        if self.end.is_none()
+            && !self.proxy.ignore_client_abort
+            && self.x.conn.poll_closed(cx).is_ready()
+        {
+            return Poll::Ready(Err(Stop::ClientGone(None)));
+        }
+        match self.passed(cx) {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(stop) => Poll::Ready(Err(stop)),
         }
     }
 
@@ -227,18 +253,8 @@ impl<'g> Relay<'_, 'g> {
                 let timeout = self.x.location.core.send_timeout;
                 self.write_deadline
                     .get_or_insert_with(|| now.after(timeout));
-                if self.end.is_none() && !self.proxy.ignore_client_abort {
-                    return self.poll_client_closed(cx);
-                }
                 Poll::Pending
             }
-        }
-    }
-
-    fn poll_client_closed(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Stop>> {
-        match self.x.conn.poll_closed(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(Stop::ClientGone(None))),
-            Poll::Pending => Poll::Pending,
         }
     }
 
@@ -260,13 +276,6 @@ impl<'g> Relay<'_, 'g> {
                 }
             }
             self.read_resume = None;
-        }
-        if self.x.out.is_empty()
-            && !self.proxy.ignore_client_abort
-            && self.x.conn.poll_closed(cx).is_ready()
-        {
-            // Seen by the next write, or by the end.
-            self.x.broken = true;
         }
         let Some(conn) = self
             .attempt

@@ -1,6 +1,6 @@
 //! The bytes of a request to an upstream.
 //!
-//! Mirrors `ngx_http_proxy_create_request` and the default headers of ngx_http_proxy_module.c.
+//! Mirrors `ngx_http_proxy_create_request` and the default headers of `ngx_http_proxy_module.c`.
 
 use super::target::Target;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// A request to an upstream.
 #[derive(Debug)]
-pub struct Built {
+pub(super) struct Built {
     /// Head, and the body of `proxy_set_body`.
     pub head: Vec<u8>,
     /// The client's body follows.
@@ -29,7 +29,7 @@ pub struct Built {
 }
 
 /// Writes the request.
-pub fn build<'g>(
+pub(super) fn build<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     pass: &ProxyPass,

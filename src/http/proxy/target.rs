@@ -16,7 +16,7 @@ use crate::{
 
 /// A place to send a request to.
 #[derive(Debug)]
-pub struct Target {
+pub(super) struct Target {
     /// The peers.
     pub group: Arc<Group>,
     /// Index of the group in the configuration; None when it was made for this request.
@@ -31,7 +31,7 @@ pub struct Target {
 
 /// Why there is no target.
 #[derive(Debug)]
-pub enum Failure {
+pub(super) enum Failure {
     /// The address makes no sense, or there is no port: 500.
     Internal,
     /// The name cannot be resolved: 502, and the log shows the try.
@@ -40,7 +40,7 @@ pub enum Failure {
 
 impl Failure {
     /// The answer to the client.
-    pub fn into_next<'g>(self, x: &mut Exchange<'g>) -> Next<'g> {
+    pub(super) fn into_next<'g>(self, x: &mut Exchange<'g>) -> Next<'g> {
         match self {
             Self::Internal => Next::Status(500),
             Self::Unresolved => {
@@ -52,7 +52,7 @@ impl Failure {
 }
 
 /// Finds the target.
-pub fn resolve(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
+pub(super) fn resolve(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
     match pass.target {
         PassTarget::Upstream(index) => {
             let group = x.live.groups.get(index).ok_or(Failure::Internal)?;
@@ -184,7 +184,7 @@ fn unix(rest: &[u8]) -> Result<Url, &'static str> {
     }
     let host = [b"unix:", path].concat();
     Ok(Url {
-        host: host.clone(),
+        host: host,
         port: 0,
         has_port: false,
         addr: Some(Addr::Unix(crate::http::content::path(path).into())),

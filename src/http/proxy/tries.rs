@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Tries peers until one answers, and sends its answer to the client.
-pub async fn run<'g>(
+pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
     target: Target,
@@ -50,7 +50,9 @@ pub async fn run<'g>(
             Ok(lease) => lease,
             Err(next) => return next,
         };
-        let mut attempt = Attempt::new(lease, bind.clone());
+        let mut attempt = Box::new(Attempt::new(lease, bind.clone()));
+        attempt.head.headers = std::mem::take(&mut x.upstream_headers);
+        attempt.head.headers.clear();
         let failed = match attempt.run(x, proxy, &target, &built).await {
             Ok(()) => match next_status(x, proxy, &tries, &attempt) {
                 Some(fail) => fail,
@@ -82,15 +84,14 @@ fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         bare.parse().ok().map(|ip| SocketAddr::new(ip, 0))
     });
-    match addr {
-        Some(addr) => Ok(Some(Addr::Inet(addr))),
-        None => {
-            x.log(
-                Level::Error,
-                format_args!("invalid local address \"{text}\""),
-            );
-            Ok(None)
-        }
+    if let Some(addr) = addr {
+        Ok(Some(Addr::Inet(addr)))
+    } else {
+        x.log(
+            Level::Error,
+            format_args!("invalid local address \"{text}\""),
+        );
+        Ok(None)
     }
 }
 
@@ -185,7 +186,7 @@ fn after_failure<'g>(
     proxy: &Proxy,
     tries: &mut Tries,
     target: &Target,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     fail: Fail,
 ) -> Option<Next<'g>> {
     let now = clock::now().millis();
@@ -251,7 +252,7 @@ async fn respond<'g>(
     proxy: &'g Proxy,
     target: Target,
     built: Built,
-    mut attempt: Attempt,
+    mut attempt: Box<Attempt>,
 ) -> Next<'g> {
     let is_head = built.is_head;
     x.thread.give_vec(built.head);
@@ -324,17 +325,17 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub fn close(x: &mut Exchange<'_>, target: &Target, attempt: Attempt, bodiless: bool) {
+pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>, bodiless: bool) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
 }
 
 /// Ends a try: the record's time, the peer's state, the connection.
-pub fn release(
+pub(super) fn release(
     x: &mut Exchange<'_>,
     target: &Target,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     outcome: Outcome,
     reusable: bool,
 ) {
@@ -354,7 +355,7 @@ pub fn release(
 }
 
 /// Logs a failed read from the upstream.
-pub fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
+pub(super) fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
     x.log(
         Level::Error,
         format_args!("recv() failed ({})", Errno(error)),

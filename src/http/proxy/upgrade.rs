@@ -32,7 +32,11 @@ struct Way {
 }
 
 /// Passes bytes both ways until one side ends.
-pub async fn tunnel<'g>(x: &mut Exchange<'g>, proxy: &Proxy, mut attempt: Attempt) -> Next<'g> {
+pub(super) async fn tunnel<'g>(
+    x: &mut Exchange<'g>,
+    proxy: &Proxy,
+    mut attempt: Box<Attempt>,
+) -> Next<'g> {
     x.action = Action::Upgraded;
     x.keepalive = false;
     if let Err(next) = output::write(x).await {
@@ -143,7 +147,7 @@ impl Way {
     }
 }
 
-fn finish(x: &mut Exchange<'_>, attempt: Attempt, (down, up): (&Way, &Way)) {
+fn finish(x: &mut Exchange<'_>, attempt: Box<Attempt>, (down, up): (&Way, &Way)) {
     let now = clock::now().millis();
     if let Some(record) = x.attempts.current() {
         record.response_time = Some(now.saturating_sub(attempt.start));

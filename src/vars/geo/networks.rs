@@ -42,8 +42,7 @@ impl Networks {
         let most = if ip.is_ipv4() { 32 } else { 128 };
         (0..=most)
             .rev()
-            .filter_map(|bits| self.nets.get(&IpNet::new(ip, bits).ok()?.trunc()))
-            .next()
+            .find_map(|bits| self.nets.get(&IpNet::new(ip, bits).ok()?.trunc()))
             .map_or(&[], |number| self.values.get(*number))
     }
 

@@ -132,21 +132,17 @@ impl Lookup {
 
 /// The range by upper 16 bits: these, and the first and last lower ones.
 fn parts(first: Ipv4Addr, last: Ipv4Addr) -> impl Iterator<Item = (u16, u16, u16)> {
-    let ([a, b, c, d], [e, f, g, h]) = (first.octets(), last.octets());
-    let (low, high) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([e, f]));
+    let ((low, start), (high, end)) = (halves(first), halves(last));
     (low..=high).map(move |upper| {
-        let first = if upper == low {
-            u16::from_be_bytes([c, d])
-        } else {
-            0
-        };
-        let last = if upper == high {
-            u16::from_be_bytes([g, h])
-        } else {
-            u16::MAX
-        };
+        let first = if upper == low { start } else { 0 };
+        let last = if upper == high { end } else { u16::MAX };
         (upper, first, last)
     })
+}
+
+fn halves(ip: Ipv4Addr) -> (u16, u16) {
+    let [a, b, c, d] = ip.octets();
+    (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
 }
 
 fn joined(upper: u16, lower: u16) -> Ipv4Addr {
