@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ngx_http_proxy_eval` and the look-up of upstreams in `ngx_http_upstream_init_request`.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
 use crate::{
     common::{addr::Addr, clock},
@@ -16,15 +16,15 @@ use crate::{
 
 /// A place to send a request to.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct Target<'g> {
     /// The peers.
     pub group: Arc<Group>,
     /// Index of the group in the configuration; None when it was made for this request.
     pub index: Option<usize>,
     /// `$proxy_host`
-    pub host: Vec<u8>,
+    pub host: Cow<'g, [u8]>,
     /// `$proxy_port`
-    pub port: Vec<u8>,
+    pub port: Cow<'g, [u8]>,
     /// The URI of a `proxy_pass` with variables, when it has one.
     pub uri: Option<Vec<u8>>,
 }
@@ -52,15 +52,18 @@ impl Failure {
 }
 
 /// Finds the target.
-pub(super) fn resolve(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
+pub(super) fn resolve<'g>(
+    x: &mut Exchange<'g>,
+    pass: &'g ProxyPass,
+) -> Result<Target<'g>, Failure> {
     match pass.target {
         PassTarget::Upstream(index) => {
             let group = x.live.groups.get(index).ok_or(Failure::Internal)?;
             Ok(Target {
                 group: Arc::clone(group),
                 index: Some(index),
-                host: pass.host_header.as_bytes().to_vec(),
-                port: pass.port.as_bytes().to_vec(),
+                host: Cow::Borrowed(pass.host_header.as_bytes()),
+                port: Cow::Borrowed(pass.port.as_bytes()),
                 uri: None,
             })
         }
@@ -68,7 +71,7 @@ pub(super) fn resolve(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, 
     }
 }
 
-fn variable(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
+fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Result<Target<'g>, Failure> {
     let text = pass.url.to_vec(x);
     let Some(url) = text
         .get(7..)
@@ -97,8 +100,8 @@ fn variable(x: &mut Exchange<'_>, pass: &ProxyPass) -> Result<Target, Failure> {
     Ok(Target {
         group,
         index,
-        host: parsed.host_header,
-        port: parsed.port_text,
+        host: Cow::Owned(parsed.host_header),
+        port: Cow::Owned(parsed.port_text),
         uri: parsed.uri,
     })
 }
@@ -184,7 +187,7 @@ fn unix(rest: &[u8]) -> Result<Url, &'static str> {
     }
     let host = [b"unix:", path].concat();
     Ok(Url {
-        host: host,
+        host,
         port: 0,
         has_port: false,
         addr: Some(Addr::Unix(crate::http::content::path(path).into())),

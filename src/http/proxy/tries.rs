@@ -3,7 +3,7 @@
 //! Mirrors `ngx_http_upstream_next`, `ngx_http_upstream_test_next`, `ngx_http_upstream_intercept_errors` and
 //! `ngx_http_upstream_finalize_request`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, rc::Rc};
 
 use super::{
     attempt::{Attempt, Fail},
@@ -28,7 +28,7 @@ use crate::{
 pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target,
+    target: Target<'g>,
     built: Built,
 ) -> Next<'g> {
     let bind = match bind(x, proxy) {
@@ -61,7 +61,6 @@ pub(super) async fn run<'g>(
             Err(fail) => fail,
         };
         if let Some(next) = after_failure(x, proxy, &mut tries, &target, attempt, failed) {
-            x.thread.give_vec(built.head);
             return next;
         }
     }
@@ -118,6 +117,7 @@ fn pick<'g>(
     x.upstream = Some(UpstreamContext {
         scheme: "http://",
         peer: name.clone(),
+        request: Rc::clone(&built.head),
         uri: built.uri.clone(),
     });
     let record = x.attempts.start(name);
@@ -185,7 +185,7 @@ fn after_failure<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     tries: &mut Tries,
-    target: &Target,
+    target: &Target<'_>,
     attempt: Box<Attempt>,
     fail: Fail,
 ) -> Option<Next<'g>> {
@@ -250,12 +250,11 @@ fn log_disabled(x: &Exchange<'_>, released: &Released) {
 async fn respond<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target,
+    target: Target<'g>,
     built: Built,
     mut attempt: Box<Attempt>,
 ) -> Next<'g> {
     let is_head = built.is_head;
-    x.thread.give_vec(built.head);
     std::mem::swap(&mut x.upstream_headers, &mut attempt.head.headers);
     let bodiless = attempt.head.is_bodiless(is_head);
     if let Some(status) = intercepted(x, proxy, &attempt) {
@@ -325,7 +324,12 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>, bodiless: bool) {
+pub(super) fn close(
+    x: &mut Exchange<'_>,
+    target: &Target<'_>,
+    attempt: Box<Attempt>,
+    bodiless: bool,
+) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
@@ -334,7 +338,7 @@ pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>
 /// Ends a try: the record's time, the peer's state, the connection.
 pub(super) fn release(
     x: &mut Exchange<'_>,
-    target: &Target,
+    target: &Target<'_>,
     attempt: Box<Attempt>,
     outcome: Outcome,
     reusable: bool,
