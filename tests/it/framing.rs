@@ -86,8 +86,14 @@ fn bad_chunks_cut_the_response() {
             conn.write(&list[conn.number].1);
             conn.wait_close();
         });
-        let seen: Vec<bool> = (0..4).map(|_| s.get("/").whole).collect();
-        (seen, s.errors("upstream sent invalid chunked response"))
+        let ask = |number| {
+            let whole = s.get("/").whole;
+            (
+                whole,
+                s.errors("upstream sent invalid chunked response", number),
+            )
+        };
+        (1..=4).map(ask).collect::<Vec<_>>()
     });
 }
 

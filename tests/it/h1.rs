@@ -17,6 +17,10 @@ fn outcomes(conf: &str, requests: &'static str) -> Vec<String> {
             s.forget();
             let mut client = s.connect();
             client.send(request);
+            if client.is_silent_for(200) {
+                rows.push(format!("{name}: silence"));
+                continue;
+            }
             let response = client.response();
             let after = if client.is_idle() { "open" } else { "closed" };
             let line = match &*response.line {

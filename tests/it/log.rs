@@ -112,7 +112,7 @@ fn escaping() {
 #[test]
 fn unreadable_requests() {
     let conf = "
-        log_format f '$request|$request_method|$uri|$status|$request_uri|$args|$server_protocol|$host';
+        log_format f '$request|$request_method|$uri|$status|$request_uri|$args|$host';
         map $status $loggable { ~^2 0; default 1; }
         server { listen {{listen}}; server_name name.example;
             access_log {{dir}}/f.log f; access_log {{dir}}/some.log f if=$loggable;

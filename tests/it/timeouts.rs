@@ -8,7 +8,7 @@ const FORMAT: &str = "log_format f '$status $upstream_status $upstream_header_ti
 
 fn conf(server: &str, location: &str) -> String {
     format!(
-        "upstream u {{ server {{{{a}}}}; server {{{{b}}}} backup; }} {FORMAT}
+        "upstream u {{ server {{{{a}}}} max_fails=0; server {{{{b}}}} backup; }} {FORMAT}
         server {{ listen {{{{listen}}}}; access_log {{{{dir}}}}/f.log f; {server}
             location / {{ proxy_pass http://u; {location} }} }}"
     )
@@ -51,12 +51,10 @@ fn a_silent_upstream_times_out() {
         let after = s.get("/late");
         let second =
             s.error("upstream timed out (110: Connection timed out) while reading upstream");
-        (before, after, first, second)
+        // How much of the body comes is a matter of buffers.
+        (before, (after.status(), after.whole), first, second)
     });
-    assert_eq!(
-        (before.status(), after.status(), after.whole),
-        (504, 200, false)
-    );
+    assert_eq!((before.status(), after.0, after.1), (504, 200, false));
 }
 
 /// A timeout is a failed try: it goes to the next peer, and the time of all tries is bounded.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{ErrorKind, Read as _, Write as _},
+    io::{self, ErrorKind, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
     time::Duration,
 };
@@ -130,11 +130,6 @@ impl Client {
         String::from_utf8_lossy(&rest).into_owned()
     }
 
-    /// Whether nothing comes for a while, where an answer is due.
-    pub(crate) fn is_silent(&mut self) -> bool {
-        self.unread.is_empty() && self.is_idle()
-    }
-
     /// Whether the program closes the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0];
@@ -152,12 +147,16 @@ impl Client {
 
     /// Whether the connection stays open and silent for a moment.
     pub(crate) fn is_idle(&mut self) -> bool {
-        let moment = Some(Duration::from_millis(30));
+        self.is_silent_for(30)
+    }
+
+    /// Whether nothing comes, not even the end, for so many milliseconds.
+    pub(crate) fn is_silent_for(&mut self, milliseconds: u64) -> bool {
+        let moment = Some(Duration::from_millis(milliseconds));
         self.stream.set_read_timeout(moment).unwrap();
-        let mut byte = [0];
-        let read = self.stream.read(&mut byte);
+        let peeked = self.stream.peek(&mut [0]);
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+        matches!(peeked, Err(error) if is_timeout(&error))
     }
 
     /// Reads more; None at the end. The number means "look again".
@@ -165,7 +164,7 @@ impl Client {
         let mut buffer = [0; 65536];
         let read = match self.stream.read(&mut buffer) {
             Ok(read) => read,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(error) if is_timeout(&error) => {
                 panic!(
                     "nothing came for {PATIENCE:?} after {:?}",
                     String::from_utf8_lossy(&self.unread)
@@ -176,6 +175,10 @@ impl Client {
         self.unread.extend_from_slice(&buffer[..read]);
         (read > 0).then_some(usize::MAX)
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 fn position(bytes: &[u8], what: &[u8]) -> Option<usize> {

@@ -59,7 +59,10 @@ pub(crate) fn both<T: Debug + Send>(
         return run(Program::Headwater, conf, &script).0;
     };
     thread::scope(|scope| {
-        let theirs = scope.spawn(|| run(Program::Nginx(nginx), conf, &script).1);
+        let theirs = thread::Builder::new()
+            .name("nginx".to_owned())
+            .spawn_scoped(scope, || run(Program::Nginx(nginx), conf, &script).1)
+            .unwrap();
         let (observed, here) = run(Program::Headwater, conf, &script);
         let there = theirs.join().expect("the script runs on nginx");
         assert!(here == there, "{}", difference(&here, &there));

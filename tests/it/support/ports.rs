@@ -11,7 +11,10 @@ use socket2::{Domain, Socket, Type};
 #[derive(Debug)]
 pub(crate) enum Place {
     /// `{{listen…}}`: an address that the program listens on.
-    Listen(SocketAddr),
+    Listen(
+        SocketAddr,
+        #[expect(dead_code, reason = "it keeps the port")] Socket,
+    ),
     /// `{{refused…}}`: an address that refuses connections as long as this lives.
     Refused(
         SocketAddr,
@@ -24,23 +27,25 @@ pub(crate) enum Place {
 impl Place {
     fn new(name: &str) -> Self {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        // A socket that is bound and does not listen keeps others from getting the port, but not a program that asks
+        // for this very port and allows addresses to be used again, as servers do.
+        socket.set_reuse_address(true).unwrap();
+        socket.bind(&any.into()).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
         if name.starts_with("refused") {
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            socket.bind(&any.into()).unwrap();
-            let address = socket.local_addr().unwrap().as_socket().unwrap();
             return Self::Refused(address, socket);
         }
-        let listener = TcpListener::bind(any).unwrap();
-        let address = listener.local_addr().unwrap();
         if name.starts_with("listen") {
-            return Self::Listen(address);
+            return Self::Listen(address, socket);
         }
-        Self::Backend(address, listener)
+        socket.listen(64).unwrap();
+        Self::Backend(address, socket.into())
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         match self {
-            Self::Listen(address) | Self::Refused(address, _) | Self::Backend(address, _) => {
+            Self::Listen(address, _) | Self::Refused(address, _) | Self::Backend(address, _) => {
                 *address
             }
         }

@@ -116,7 +116,7 @@ impl Subject {
             .map_err(|error| error.to_string())?;
         let deadline = Instant::now() + PATIENCE;
         for place in self.places.values() {
-            let Place::Listen(address) = place else {
+            let Place::Listen(address, _) = place else {
                 continue;
             };
             while TcpStream::connect(address).is_err() {
@@ -314,10 +314,10 @@ impl Subject {
         line.map_or_else(|| format!("no '{words}' in the error log"), message)
     }
 
-    /// The lines of the error log that say `words`, now.
-    pub(crate) fn errors(&self, words: &str) -> usize {
-        let text = self.read("error.log");
-        text.lines().filter(|line| line.contains(words)).count()
+    /// How many lines of the error log say `words`, as soon as there are so many.
+    pub(crate) fn errors(&self, words: &str, lines: usize) -> usize {
+        let count = |text: &str| text.lines().filter(|line| line.contains(words)).count();
+        count(&self.wait_for("error.log", |text| count(text) >= lines))
     }
 
     /// Waits until the backends have got so many requests.
