@@ -17,8 +17,9 @@ use crate::{
 };
 
 /// Where things are when the command line does not say.
-const PREFIX: &str = "/etc/headwater/";
+const PREFIX: &str = "/var/lib/headwater/";
 const CONF_FILE: &str = "headwater.conf";
+const CONF_PATH: &str = "/etc/headwater/headwater.conf";
 const ERROR_LOG: &str = "logs/error.log";
 
 /// The nginx whose behaviour this is; tools read features and version from `-V`.
@@ -144,10 +145,22 @@ impl Arguments {
     fn load_options(&self) -> LoadOptions {
         let prefix = self.prefix();
         LoadOptions {
-            file: prefix.join(self.conf_file.as_deref().unwrap_or(CONF_FILE)),
+            file: match (&self.conf_file, &self.prefix) {
+                (Some(file), _) => prefix.join(file),
+                (None, Some(_)) => prefix.join(CONF_FILE),
+                (None, None) => CONF_PATH.into(),
+            },
             prefix,
             globals: self.globals.iter().cloned().collect(),
             error_log: self.error_log.clone(),
+        }
+    }
+
+    /// Makes the built-in prefix where it is not there yet, so that a configuration from elsewhere starts without
+    /// preparation. Whoever may not do that gets nginx's messages for what is missing.
+    fn make_prefix(&self) {
+        if self.prefix.is_none() {
+            drop(std::fs::create_dir_all(Path::new(PREFIX).join("logs")));
         }
     }
 
@@ -173,6 +186,7 @@ pub fn run(args: Vec<String>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
+    arguments.make_prefix();
     let (logs, failure) = Logs::startup(arguments.startup_log().as_deref(), arguments.test);
     if let Some(message) = failure {
         say(&format!("[alert] could not open error log file: {message}"));
@@ -269,7 +283,7 @@ fn version_text(arguments: &Arguments) -> String {
         writeln!(text, "nginx version: nginx/{NGINX_VERSION}").expect("a string takes any text");
         writeln!(
             text,
-            "configure arguments: --prefix={prefix} --conf-path={PREFIX}{CONF_FILE} {}",
+            "configure arguments: --prefix={prefix} --conf-path={CONF_PATH} {}",
             CONFIGURE.join(" ")
         )
         .expect("a string takes any text");
@@ -292,7 +306,7 @@ Options:
   -s signal     : send signal to a master process: stop, quit, reopen, reload
   -p prefix     : set prefix path (default: {PREFIX})
   -e filename   : set error log file (default: {ERROR_LOG})
-  -c filename   : set configuration file (default: {CONF_FILE})
+  -c filename   : set configuration file (default: {CONF_PATH})
   -g directives : set global directives out of configuration file
 
 "
