@@ -119,7 +119,9 @@ impl RequestBody {
                 Framing::Chunked(decoder) => match decoder.step(buf.filled()) {
                     chunked::Step::More => buf.consume(buf.len()),
                     chunked::Step::Data { skip, data } => {
-                        if max > 0 && self.received + data as u64 > max {
+                        // The whole chunk counts, though most of it may still be on its way.
+                        let chunk = decoder.left().saturating_add(data as u64);
+                        if max > 0 && self.received.saturating_add(chunk) > max {
                             return Err(BodyError::TooLarge);
                         }
                         sink(&buf.filled()[skip..skip + data]);

@@ -105,12 +105,13 @@ pub(super) async fn read(x: &mut Exchange<'_>, deadline: Option<Now>) -> Head {
 
 /// For the log: as much of the request line as came.
 fn keep_partial_line(x: &mut Exchange<'_>) {
-    let text = x.conn.buf.filled();
-    let end = memchr::memchr(b'\n', text).unwrap_or(text.len());
-    x.request.line.extend_from_slice(text[..end].trim_ascii());
+    let is_end = |c: &u8| matches!(c, b'\r' | b'\n');
+    let text = x.conn.buf.filled().iter().skip_while(|c| is_end(c));
+    x.request.line.extend(text.take_while(|c| !is_end(c)));
 }
 
 fn invalid_line(x: &mut Exchange<'_>, error: LineError) -> Head {
+    keep_partial_line(x);
     x.log(Level::Info, format_args!("{}", error.message()));
     Head::Refused(if error == LineError::Version {
         505

@@ -71,7 +71,7 @@ fn request(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> 
         VarId::IsArgs => put(out, if request.args.is_empty() { b"" } else { b"?" }),
         VarId::ContentLength => content_length(x, out),
         VarId::ContentType => request.headers.join_variable("content_type", b", ", out),
-        VarId::DocumentUri | VarId::Uri => put(out, &request.uri),
+        VarId::DocumentUri | VarId::Uri => put_present(out, &request.uri),
         VarId::Host => put(
             out,
             if request.host.is_empty() {
@@ -96,7 +96,7 @@ fn request(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> 
         VarId::IsRequestPort => request.port == 0 || put(out, b":"),
         VarId::RequestId => request_id(x, out),
         VarId::RequestTime => put_seconds(out, millis_since(x)),
-        VarId::ServerProtocol => put(out, request.protocol()) && !request.line.is_empty(),
+        VarId::ServerProtocol => put(out, request.protocol()) && request.version != 0,
         VarId::RemoteUser => remote_user(x, out),
         VarId::DocumentRoot | VarId::RealpathRoot | VarId::RequestFilename => paths(x, id, out),
         _ => return None,

@@ -1,3 +1,5 @@
+//! Tests of the logs: files, syslog, reopening.
+
 use std::fs;
 
 use super::*;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{TcpStream, UnixStream},
 };
 
@@ -84,6 +84,20 @@ impl Io {
     /// Waits until there is something to read, or the end, or an error.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_read_ready(cx))
+    }
+
+    /// Waits until something has arrived, or the end, or an error, and leaves it there.
+    pub fn poll_arrived(&self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if std::task::ready!(self.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(());
+            }
+            let peek = || self.peek();
+            match each!(self, stream => stream.try_io(Interest::READABLE, peek)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return Poll::Ready(()),
+            }
+        }
     }
 
     /// Waits until there is room to write.

@@ -1,1 +1,19 @@
-//! it
+//! Tests of the whole program against scripted backends and clients, and against nginx where it can be had.
+//!
+//! One binary, so that it links once; a module for each topic. Every test has its own directory and ports.
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
+
+mod support;
+
+mod balance;
+mod framing;
+mod h1;
+mod hash;
+mod keepalive;
+mod layers;
+mod least_time;
+mod log;
+mod mapping;
+mod next_upstream;
+mod timeouts;
+mod upgrade;

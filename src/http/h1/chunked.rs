@@ -63,6 +63,11 @@ impl Decoder {
         self.state == State::Done
     }
 
+    /// Bytes of the current chunk that [`Step::Data`] has not told of yet.
+    pub fn left(&self) -> u64 {
+        self.size
+    }
+
     /// Looks at the next bytes of the body. After [`Step::Data`] the caller continues behind the data, after
     /// [`Step::More`] with new bytes.
     pub fn step(&mut self, bytes: &[u8]) -> Step {

@@ -332,7 +332,7 @@ impl Sender {
                 {
                     return Poll::Ready(Ok(Event::Sent(result)));
                 }
-                if conn.io.poll_read_ready(cx).is_ready() && !conn.is_idle(cx) {
+                if !conn.is_idle(cx) {
                     return Poll::Ready(Ok(Event::Answered));
                 }
                 if streaming && let Poll::Ready(result) = poll_client(&mut x.conn, cx) {

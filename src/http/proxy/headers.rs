@@ -33,6 +33,12 @@ pub(super) fn copy(x: &mut Exchange<'_>, proxy: &Proxy, head: &ResponseHead) {
         head.content_length
     };
     response.disable_not_modified = true;
+    if head.version == 9 {
+        // What has no header is passed on without one.
+        response.status = 0;
+        x.request.version = 9;
+        x.keepalive = false;
+    }
     if proxy.force_ranges {
         response.allow_ranges = true;
         response.single_range = true;

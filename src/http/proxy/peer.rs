@@ -1,8 +1,6 @@
 //! A connection to a peer.
 
-use std::task::{Context, Poll};
-
-use tokio::io::ReadBuf;
+use std::task::Context;
 
 use crate::{common::clock::Now, net::Io};
 
@@ -31,9 +29,7 @@ impl PeerConn {
     }
 
     /// Whether nothing has arrived and the peer has not closed it; the context is woken when that changes.
-    pub fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut byte = [0];
-        let mut buf = ReadBuf::new(&mut byte);
-        matches!(self.io.poll_read(cx, &mut buf), Poll::Pending)
+    pub fn is_idle(&self, cx: &mut Context<'_>) -> bool {
+        self.io.poll_arrived(cx).is_pending()
     }
 }

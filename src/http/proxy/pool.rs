@@ -49,7 +49,7 @@ impl Pools {
         let pool = pools.get_mut(&place)?;
         let now = clock::now().millis();
         loop {
-            let mut conn = pool.take(key, now)?;
+            let conn = pool.take(key, now)?;
             if conn.is_idle(cx) {
                 return Some(conn);
             }
@@ -65,7 +65,7 @@ impl Pools {
     }
 
     /// Keeps a connection, if it may be kept.
-    pub fn put(&self, place: Place, group: &Group, key: Key, mut conn: PeerConn) {
+    pub fn put(&self, place: Place, group: &Group, key: Key, conn: PeerConn) {
         let Some(limits) = group.keepalive() else {
             return;
         };

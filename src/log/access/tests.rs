@@ -1,3 +1,5 @@
+//! Tests of the access log: what a format writes, and where.
+
 use std::{fs, io::Read as _, path::Path};
 
 use super::*;

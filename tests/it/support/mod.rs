@@ -1,0 +1,14 @@
+//! What the tests are made of: a program under test, scripted backends and clients, and the comparison with nginx.
+
+pub(crate) mod backend;
+pub(crate) mod cases;
+pub(crate) mod client;
+pub(crate) mod compare;
+pub(crate) mod ports;
+pub(crate) mod subject;
+
+pub(crate) use backend::Conn;
+pub(crate) use cases::cases;
+pub(crate) use client::{Client, Response};
+pub(crate) use compare::{both, ours};
+pub(crate) use subject::Subject;

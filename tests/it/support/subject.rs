@@ -1,0 +1,407 @@
+//! A program under test, headwater or nginx, with one configuration in a directory of its own.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::{Pid, Uid},
+};
+use tempfile::TempDir;
+
+use super::{
+    backend::{self, Conn, Received, Request},
+    client::{Client, Response},
+    ports::{self, Place},
+};
+
+/// How long a program may take to start, to stop, and to write a log line.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which program.
+#[derive(Clone, Debug)]
+pub(crate) enum Program {
+    /// The one that was built here.
+    Headwater,
+    /// The oracle.
+    Nginx(PathBuf),
+}
+
+impl Program {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Headwater => Path::new(env!("CARGO_BIN_EXE_headwater")),
+            Self::Nginx(path) => path,
+        }
+    }
+}
+
+/// A running program. In its configuration `{{listen}}`, `{{listen2}}` … are addresses of its own, `{{refused}}` …
+/// refuse connections, `{{dir}}` is its directory, and every other name is a backend, which must be given a script with
+/// [`Subject::backend`] before it is asked.
+pub(crate) struct Subject {
+    program: Program,
+    directory: TempDir,
+    places: BTreeMap<String, Place>,
+    received: Received,
+    child: Option<Child>,
+}
+
+impl Subject {
+    /// Starts a program and waits until it accepts connections.
+    pub(crate) fn start(program: Program, conf: &str) -> Self {
+        // Another program may take a port between the choice and the start.
+        let mut last = String::new();
+        for _ in 0..3 {
+            let mut subject = Self::new(program.clone(), conf);
+            match subject.launch() {
+                Ok(()) => return subject,
+                Err(text) => last = text,
+            }
+        }
+        panic!("{program:?} does not start: {last}")
+    }
+
+    /// A program that is not running, for [`Subject::check`].
+    pub(crate) fn new(program: Program, conf: &str) -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("headwater-test-")
+            .tempdir()
+            .unwrap();
+        for name in ["logs", "html"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let (conf, places) = ports::fill(&whole(conf));
+        let here = directory.path().to_str().unwrap();
+        fs::write(
+            directory.path().join("test.conf"),
+            conf.replace("{{dir}}", here),
+        )
+        .unwrap();
+        Self {
+            program,
+            directory,
+            places,
+            received: Received::default(),
+            child: None,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program.path());
+        command
+            .arg("-p")
+            .arg(format!("{}/", self.directory.path().display()))
+            .args(["-c", "test.conf", "-e", "error.log"])
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        let stderr = fs::File::create(self.path("stderr")).unwrap();
+        let mut child = self
+            .command()
+            .args(["-g", "daemon off;"])
+            .stdout(stderr.try_clone().unwrap())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let deadline = Instant::now() + PATIENCE;
+        for place in self.places.values() {
+            let Place::Listen(address, _) = place else {
+                continue;
+            };
+            while TcpStream::connect(address).is_err() {
+                let ended = child.try_wait().unwrap().is_some();
+                if ended || Instant::now() > deadline {
+                    child.kill().ok();
+                    child.wait().ok();
+                    return Err(self.read("stderr"));
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Ends the program as an operator would.
+    ///
+    /// # Panics
+    /// When it does not end, fails, or has panicked.
+    pub(crate) fn stop(mut self) {
+        let status = self.end();
+        let words = self.read("stderr");
+        assert!(!words.contains("panicked"), "{words}");
+        assert_eq!(status, Some(0), "{words}{}", self.read("error.log"));
+    }
+
+    /// Sends a signal to the master.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("it runs");
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// TERM, and the exit code; None when it had to be killed.
+    fn end(&mut self) -> Option<i32> {
+        let mut child = self.child.take()?;
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).ok();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = child.try_wait() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().ok();
+        child.wait().ok();
+        None
+    }
+
+    /// Runs the program with more arguments (`-t`): its exit code and its words.
+    pub(crate) fn check(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = self.command().args(arguments).output().unwrap();
+        let words = [stdout, stderr].concat();
+        (status.code(), self.mask(&String::from_utf8_lossy(&words)))
+    }
+
+    /// Whether this is the program that is built here.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.program, Program::Headwater)
+    }
+
+    /// A file in the program's directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        let bytes = fs::read(self.path(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The number of the master's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// Takes all places in a backend's queue, so that connecting to it gets no answer.
+    pub(crate) fn fill_backlog(&self, name: &str) -> Vec<TcpStream> {
+        let Place::Backend(address, listener) = &self.places[name] else {
+            panic!("{name} is no backend");
+        };
+        nix::sys::socket::listen(listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
+        let moment = Duration::from_millis(20);
+        let connect = || TcpStream::connect_timeout(address, moment).ok();
+        std::iter::from_fn(connect).collect()
+    }
+
+    /// The address behind a name of the configuration.
+    pub(crate) fn address(&self, name: &str) -> SocketAddr {
+        self.places[name].address()
+    }
+
+    /// Gives a backend its behaviour, a thread per connection.
+    pub(crate) fn backend(
+        &mut self,
+        name: &str,
+        script: impl Fn(&mut Conn) + Send + Sync + 'static,
+    ) {
+        let Place::Backend(_, listener) = &self.places[name] else {
+            panic!("{name} is no backend");
+        };
+        let listener = listener.try_clone().unwrap();
+        backend::serve(name, listener, self.received.clone(), script);
+    }
+
+    /// Lets backends answer 200 with their names, after so many milliseconds.
+    pub(crate) fn backends(&mut self, list: &[(&str, u64)]) {
+        for &(name, delay) in list {
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nX-Backend: {name}\r\n\r\n{name}",
+                name.len()
+            );
+            self.backend(name, move |conn| {
+                while conn.request().is_some() {
+                    conn.pause(delay);
+                    conn.write(&answer);
+                }
+            });
+        }
+    }
+
+    /// The backends that were asked, in order.
+    pub(crate) fn hits(&self) -> String {
+        let received = self.received.lock().unwrap();
+        let names: Vec<&str> = received.iter().map(|request| &*request.to).collect();
+        names.join(" ")
+    }
+
+    /// How many requests a backend got.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        let received = self.received.lock().unwrap();
+        received.iter().filter(|request| request.to == name).count()
+    }
+
+    /// What the backends got.
+    pub(crate) fn received(&self) -> Vec<Request> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Forgets what the backends got.
+    pub(crate) fn forget(&self) {
+        self.received.lock().unwrap().clear();
+    }
+
+    /// A new connection to `{{listen}}`.
+    pub(crate) fn connect(&self) -> Client {
+        Client::new(self.address("listen"))
+    }
+
+    /// GET on a connection of its own.
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.ask("GET", target, "")
+    }
+
+    /// A request with a body (may be empty) on a connection of its own.
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> Response {
+        let length = match body.len() {
+            0 => String::new(),
+            length => format!("Content-Length: {length}\r\n"),
+        };
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n{body}"
+        );
+        let mut client = self.connect();
+        client.send(request);
+        if method == "HEAD" {
+            client.head()
+        } else {
+            client.response()
+        }
+    }
+
+    /// So many GETs one after the other; their statuses.
+    pub(crate) fn gets(&self, count: usize, target: &str) -> Vec<u16> {
+        (0..count).map(|_| self.get(target).status()).collect()
+    }
+
+    /// The lines of a log, as soon as there are so many.
+    pub(crate) fn log(&self, name: &str, lines: usize) -> Vec<String> {
+        let text = self.wait_for(name, |text| text.lines().count() >= lines);
+        text.lines().map(|line| self.mask(line)).collect()
+    }
+
+    /// What the error log says from `words` on, once it says so.
+    pub(crate) fn error(&self, words: &str) -> String {
+        let text = self.wait_for("error.log", |text| {
+            self.mask(text).lines().any(|line| line.contains(words))
+        });
+        let text = self.mask(&text);
+        let line = text.lines().find(|line| line.contains(words));
+        line.map_or_else(|| format!("no '{words}' in the error log"), message)
+    }
+
+    /// How many lines of the error log say `words`, as soon as there are so many.
+    pub(crate) fn errors(&self, words: &str, lines: usize) -> usize {
+        let count = |text: &str| text.lines().filter(|line| line.contains(words)).count();
+        count(&self.wait_for("error.log", |text| count(text) >= lines))
+    }
+
+    /// Waits until the backends have got so many requests.
+    pub(crate) fn wait_hits(&self, count: usize) {
+        self.until(|| self.received.lock().unwrap().len() >= count);
+    }
+
+    /// Waits until something holds.
+    ///
+    /// # Panics
+    /// When it never does.
+    pub(crate) fn until(&self, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "it never comes");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Lets time pass, where that is what a test is about.
+    #[expect(clippy::unused_self, reason = "it reads as part of the script")]
+    pub(crate) fn pause(&self, milliseconds: u64) {
+        thread::sleep(Duration::from_millis(milliseconds));
+    }
+
+    fn wait_for(&self, name: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = self.read(name);
+            if is_there(&text) || Instant::now() > deadline {
+                return text;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Puts names in the place of addresses and of the directory.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        let text = text.replace(&*self.directory.path().to_string_lossy(), "<dir>");
+        // The C library that nginx is linked with has other words.
+        let mut text = text.replace("110: Operation timed out", "110: Connection timed out");
+        for (name, place) in &self.places {
+            let address = place.address();
+            text = text
+                .replace(&address.to_string(), &format!("<{name}>"))
+                .replace(&format!(":{}", address.port()), &format!(":<{name}>"));
+        }
+        text
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The level and the message of a line of the error log, without time, process and connection.
+fn message(line: &str) -> String {
+    let Some((start, rest)) = line.split_once("] ") else {
+        return line.to_owned();
+    };
+    let level = start.rsplit_once('[').map_or("", |(_, level)| level);
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit() || c == '*');
+    let words = rest.split(' ').skip_while(|word| is_number(word));
+    format!("[{level}] {}", words.collect::<Vec<_>>().join(" "))
+}
+
+/// Puts a configuration of `http` alone into a whole file.
+fn whole(conf: &str) -> String {
+    let user = if Uid::effective().is_root() {
+        "user root;"
+    } else {
+        ""
+    };
+    let main = format!("{user} pid {{{{dir}}}}/test.pid; error_log {{{{dir}}}}/error.log info;");
+    if conf.contains("events {") {
+        return format!("{main}\n{conf}");
+    }
+    let temp: String = ["client_body", "proxy"]
+        .iter()
+        .map(|name| format!("{name}_temp_path {{{{dir}}}}/{name}_temp; "))
+        .collect();
+    format!(
+        "{main}\nevents {{ worker_connections 1024; }}\nhttp {{\naccess_log off; {temp}\n{conf}\n}}\n"
+    )
+}
