@@ -8,7 +8,7 @@ use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 use super::{
     body,
     buffer::{Buf, SMALL},
-    conn::{Conn, ConnError},
+    conn::Conn,
     exchange::Exchange,
     head::{self, Head},
     live::Live,
@@ -112,12 +112,7 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
         return false;
     }
     conn.buf = Buf::small();
-    loop {
-        match conn.read(deadline).await {
-            Ok(n) if n > 0 => return true,
-            Ok(_) | Err(ConnError::Io(_) | ConnError::Timeout) => return false,
-        }
-    }
+    matches!(conn.read(deadline).await, Ok(n) if n > 0)
 }
 
 /// Serves one request.

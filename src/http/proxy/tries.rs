@@ -31,10 +31,7 @@ pub(super) async fn run<'g>(
     target: Target<'g>,
     built: Built,
 ) -> Next<'g> {
-    let bind = match bind(x, proxy) {
-        Ok(bind) => bind,
-        Err(next) => return next,
-    };
+    let bind = bind(x, proxy);
     let limits = Limits {
         tries: proxy.next_upstream_tries,
         timeout: proxy.next_upstream_timeout,
@@ -67,31 +64,27 @@ pub(super) async fn run<'g>(
 }
 
 /// `proxy_bind`
-fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g>> {
-    let Some(bind) = &proxy.bind else {
-        return Ok(None);
-    };
-    if let Some(fixed) = &bind.fixed {
-        return Ok(Some(fixed.clone()));
+fn bind(x: &mut Exchange<'_>, proxy: &Proxy) -> Option<Addr> {
+    let bind = proxy.bind.as_ref()?;
+    if bind.fixed.is_some() {
+        return bind.fixed.clone();
     }
     let text = bind.addr.to_vec(x);
     if text.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let text = String::from_utf8_lossy(&text).into_owned();
+    let text = String::from_utf8_lossy(&text);
     let addr = text.parse::<SocketAddr>().ok().or_else(|| {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         bare.parse().ok().map(|ip| SocketAddr::new(ip, 0))
     });
-    if let Some(addr) = addr {
-        Ok(Some(Addr::Inet(addr)))
-    } else {
+    if addr.is_none() {
         x.log(
             Level::Error,
             format_args!("invalid local address \"{text}\""),
         );
-        Ok(None)
     }
+    addr.map(Addr::Inet)
 }
 
 fn pick<'g>(
@@ -172,9 +165,8 @@ fn may_repeat(x: &Exchange<'_>, proxy: &Proxy, request_sent: bool) -> bool {
 fn status_of(fail: Fail) -> u16 {
     match fail {
         Fail::Timeout => 504,
-        Fail::Status(status) => status,
+        Fail::Status(status) | Fail::ClientBody(status) => status,
         Fail::ClientGone => CLIENT_CLOSED,
-        Fail::ClientBody(status) => status,
         Fail::Internal => 500,
         Fail::Error | Fail::InvalidHeader => 502,
     }
@@ -218,7 +210,7 @@ fn after_failure<'g>(
         }
         _ => attempt.lease.finish(Outcome::Failed, now),
     };
-    log_disabled(x, &released);
+    log_disabled(x, released);
     match fail {
         Fail::ClientGone => {
             x.log(
@@ -237,7 +229,7 @@ fn after_failure<'g>(
     (!again).then_some(Next::Status(status))
 }
 
-fn log_disabled(x: &Exchange<'_>, released: &Released) {
+pub(super) fn log_disabled(x: &Exchange<'_>, released: Released) {
     if released.disabled {
         x.log(
             Level::Warn,
@@ -348,7 +340,7 @@ pub(super) fn release(
         record.response_time = Some(now.saturating_sub(attempt.start));
     }
     let released = attempt.lease.finish(outcome, now);
-    log_disabled(x, &released);
+    log_disabled(x, released);
     if reusable
         && let Some(place) = pool::place(&target.group, target.index, x.location.id)
         && let Some(conn) = attempt.conn

@@ -29,8 +29,6 @@ use crate::{
 
 /// A buffer without `buffer=`, bytes.
 const BUFFER: usize = 32 * 1024;
-/// How old a line may get without `flush=`.
-
 /// The access logs of one thread for one configuration.
 #[derive(Debug)]
 pub struct AccessLogs {
