@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
-use super::ErrorLog;
+use super::{ErrorLog, Resolver};
 use crate::vars::Template;
 
 /// Content types by lower-case file extension.
@@ -111,6 +111,10 @@ layered! {
         output_buffers: (usize, usize) = (2, 32768),
         /// `read_ahead`, bytes.
         read_ahead: u64 = 0,
+        /// `resolver`; blocks that inherit one share it.
+        resolver: Option<Arc<Resolver>> = None,
+        /// `resolver_timeout`; zero = no limit.
+        resolver_timeout: Duration = Duration::from_secs(30),
     }
 }
 

@@ -5,7 +5,6 @@ use super::{
     gzip::add_types,
 };
 use crate::conf::{
-    address::UrlOptions,
     error::Problem,
     parser::Statement,
     read::{self, Reader, first},
@@ -62,20 +61,6 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         seconds_once,
         "Sets how long facts about files are trusted.",
-    ),
-    Row::accepted(
-        "resolver",
-        HSL,
-        ONE_MORE,
-        resolver,
-        "Names the servers that resolve names while running.",
-    ),
-    Row::accepted(
-        "resolver_timeout",
-        HSL,
-        TAKE1,
-        time_once,
-        "Bounds a look-up of a name.",
     ),
     Row::accepted(
         "sendfile_max_chunk",
@@ -407,44 +392,6 @@ fn aio(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
             None => Err(Problem::invalid_value()),
         },
     }
-}
-
-/// `ngx_resolver_create`
-fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.once(statement)?;
-    let mut servers = 0;
-    let mut off = 0;
-    for word in &statement.args {
-        let text = word.text();
-        let invalid = || Problem::message(format!("invalid parameter: {word}"));
-        if let Some(time) = text.strip_prefix("valid=") {
-            value::seconds(time.as_bytes()).ok_or_else(invalid)?;
-        } else if let Some(flag) = text.strip_prefix("ipv4=").or(text.strip_prefix("ipv6=")) {
-            match flag {
-                "on" => {}
-                "off" => off += 1,
-                _ => return Err(invalid()),
-            }
-        } else {
-            let options = UrlOptions {
-                default_port: 53,
-                ..UrlOptions::default()
-            };
-            reader
-                .url(&text, options)
-                .map_err(|error| Problem::message(format!("{error} in resolver \"{text}\"")))?;
-            servers += 1;
-        }
-    }
-    if off > 1 {
-        return Err(Problem::message(
-            "\"ipv4\" and \"ipv6\" cannot both be \"off\"",
-        ));
-    }
-    if servers == 0 {
-        return Err(Problem::message("no name servers defined"));
-    }
-    Ok(())
 }
 
 fn open_file_cache(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

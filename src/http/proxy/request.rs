@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ngx_http_proxy_create_request` and the default headers of `ngx_http_proxy_module.c`.
 
-use super::target::Target;
+use super::target::Destination;
 use crate::{
     conf::model::{Level, Proxy, ProxyPass, ProxyVersion},
     http::{
@@ -33,7 +33,7 @@ pub(super) fn build<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     pass: &ProxyPass,
-    target: &Target,
+    destination: &Destination,
 ) -> Result<Built, Next<'g>> {
     let mut out = x.thread.take_vec();
     let method = match &proxy.method {
@@ -44,7 +44,7 @@ pub(super) fn build<'g>(
     out.extend_from_slice(&method);
     out.push(b' ');
     let start = out.len();
-    push_uri(x, pass, target, &mut out);
+    push_uri(x, pass, destination, &mut out);
     if out.len() == start {
         x.log(Level::Error, format_args!("zero length URI to proxy"));
         return Err(Next::Status(500));
@@ -63,7 +63,7 @@ pub(super) fn build<'g>(
         None if chunked => None,
         None => x.request.content_length,
     };
-    push_headers(x, proxy, target, chunked, &mut out);
+    push_headers(x, proxy, destination, chunked, &mut out);
     out.extend_from_slice(b"\r\n");
     let with_body = own_body.is_none() && proxy.pass_request_body;
     if let Some(body) = own_body {
@@ -79,9 +79,9 @@ pub(super) fn build<'g>(
 }
 
 /// The target of the request line.
-fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, target: &Target, out: &mut Vec<u8>) {
+fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination, out: &mut Vec<u8>) {
     let request = &x.request;
-    if let Some(uri) = &target.uri {
+    if let Some(uri) = &destination.uri {
         return out.extend_from_slice(uri);
     }
     if pass.uri.is_none() && request.valid_target {
@@ -108,7 +108,7 @@ fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, target: &Target, out: &mut Vec<u
 fn push_headers(
     x: &mut Exchange<'_>,
     proxy: &Proxy,
-    target: &Target,
+    destination: &Destination,
     chunked: bool,
     out: &mut Vec<u8>,
 ) {
@@ -127,12 +127,12 @@ fn push_headers(
         Some((_, value)) => {
             let value = value.to_vec(x);
             if value.is_empty() && proxy.http_version == ProxyVersion::Http11 {
-                target.host.clone()
+                destination.host.clone()
             } else {
                 value
             }
         }
-        None => target.host.clone(),
+        None => destination.host.clone(),
     };
     if !host.is_empty() {
         field(out, b"Host", &host);
