@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
-use super::{ErrorLog, Resolver};
+use super::{ErrorLog, OpenFileCache, Resolver};
 use crate::vars::Template;
 
 /// Content types by lower-case file extension.
@@ -97,6 +97,8 @@ layered! {
         error_pages: Arc<[ErrorPage]> = Arc::from([]),
         /// `error_log`; None here = that of the main context.
         error_log: Option<Arc<[ErrorLog]>> = None,
+        /// `open_log_file_cache`
+        open_log_file_cache: Option<OpenFileCache> = None,
         /// `disable_symlinks`
         disable_symlinks: bool = false,
         /// `subrequest_output_buffer_size`, bytes.
