@@ -85,7 +85,7 @@ async fn send_page<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     let mut body = Vec::new();
     if let Some(page) = page {
         body.extend_from_slice(page.as_bytes());
-        let agent = x.request.agent;
+        let agent = x.request.agent();
         if x.location.core.msie_padding
             && (agent.msie || agent.chrome)
             && x.request.version >= 1000

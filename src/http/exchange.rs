@@ -1,6 +1,6 @@
 //! One request and its response, filled phase by phase and read by the log.
 
-use std::{fmt, path::PathBuf, rc::Rc};
+use std::{borrow::Cow, fmt, ops::Range, path::PathBuf, rc::Rc};
 
 use super::{
     conn::Conn,
@@ -43,6 +43,8 @@ pub(super) struct Exchange<'g> {
     pub response: Box<Response>,
     /// Output that was not written yet.
     pub out: Out,
+    /// Output to the upstream; its memory is kept between requests.
+    pub upstream_out: Out,
     /// Who the client is, after realip.
     pub client: Client,
     /// When its first byte was read.
@@ -70,7 +72,7 @@ pub(super) struct Exchange<'g> {
     /// The proxied address, for messages.
     pub upstream: Option<UpstreamContext>,
     /// `$proxy_host` and `$proxy_port`.
-    pub proxy_host: (Vec<u8>, Vec<u8>),
+    pub proxy_host: (Cow<'g, [u8]>, Cow<'g, [u8]>),
     /// `$proxy_internal_body_length`, `$content_length` of `proxy_set_body`.
     pub proxy_body_length: Option<u64>,
     /// Header fields of the upstream's response (`$upstream_http_*`).
@@ -138,8 +140,10 @@ pub(super) struct UpstreamContext {
     pub scheme: &'static str,
     /// Address of the peer.
     pub peer: std::sync::Arc<str>,
-    /// The request's target there.
-    pub uri: Vec<u8>,
+    /// The request to it, and where its target stands there.
+    pub request: Rc<Vec<u8>>,
+    /// Range of the target.
+    pub uri: Range<usize>,
 }
 
 /// What is being done, as messages say after "while".
@@ -204,6 +208,8 @@ impl<'g> Exchange<'g> {
             request,
             response,
             upstream_headers,
+            out,
+            upstream_out,
         } = thread.recycled();
         Self {
             thread,
@@ -213,7 +219,8 @@ impl<'g> Exchange<'g> {
             location: &server.location,
             request,
             response,
-            out: Out::default(),
+            out,
+            upstream_out,
             client: conn.client.clone(),
             started: clock::now(),
             started_wall: clock::wall(),
@@ -228,7 +235,7 @@ impl<'g> Exchange<'g> {
             uri_changes: MAX_URI_CHANGES,
             attempts: Attempts::default(),
             upstream: None,
-            proxy_host: (Vec::new(), Vec::new()),
+            proxy_host: (Cow::Borrowed(b""), Cow::Borrowed(b"")),
             proxy_body_length: None,
             upstream_headers,
             upstream_trailers: Headers::default(),
@@ -257,14 +264,20 @@ impl<'g> Exchange<'g> {
             request,
             response,
             upstream_headers,
+            mut out,
+            mut upstream_out,
             thread,
             conn,
             ..
         } = self;
+        out.clear();
+        upstream_out.clear();
         thread.recycle(Parts {
             request,
             response,
             upstream_headers,
+            out,
+            upstream_out,
         });
         conn
     }
@@ -399,7 +412,11 @@ impl fmt::Display for Context<'_, '_> {
             write!(f, ", request: \"{}\"", x.request.line.escape_log())?;
         }
         if let Some(upstream) = &x.upstream {
-            let UpstreamContext { scheme, peer, uri } = upstream;
+            let UpstreamContext { scheme, peer, .. } = upstream;
+            let uri = upstream
+                .request
+                .get(upstream.uri.clone())
+                .unwrap_or_default();
             write!(
                 f,
                 ", upstream: \"{scheme}{peer}{}{}\"",

@@ -354,10 +354,9 @@ fn field(x: &mut Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
             return set_host(x, value, "client sent invalid host header");
         }
         Known::Connection => {
-            let lower = value.to_ascii_lowercase();
-            if memchr::memmem::find(&lower, b"close").is_some() {
+            if headers::contains(value, b"close") {
                 x.request.connection = Some(false);
-            } else if memchr::memmem::find(&lower, b"keep-alive").is_some() {
+            } else if headers::contains(value, b"keep-alive") {
                 x.request.connection = Some(true);
             }
         }
@@ -459,7 +458,6 @@ fn finish_line(x: &mut Exchange<'_>) {
     }
     let request = &mut x.request;
     request.body.expect(request.content_length, request.chunked);
-    request.recognise_agent();
     x.keepalive = match request.connection {
         Some(keep) => keep,
         None => request.version > 1000,

@@ -8,7 +8,6 @@ use std::{
     io::{self, IoSlice},
     os::unix::fs::FileExt,
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -23,7 +22,7 @@ pub(super) enum Piece {
     /// A pooled buffer.
     Buf(Buf),
     /// Bytes that others hold too.
-    Shared(Arc<[u8]>, usize),
+    Shared(Rc<Vec<u8>>, usize),
     /// Fixed text.
     Static(&'static [u8]),
     /// `len` bytes of a file from `offset`.
@@ -44,11 +43,6 @@ impl Piece {
             Self::File { len, .. } => *len,
             _ => self.memory().map_or(0, <[u8]>::len) as u64,
         }
-    }
-
-    /// Whether nothing is left of it.
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Its bytes, unless they are in a file.
@@ -125,12 +119,7 @@ impl Out {
         self.push(Piece::Vec(bytes, 0));
     }
 
-    /// How many bytes wait.
-    pub(super) fn len(&self) -> u64 {
-        self.bytes
-    }
-
-    /// How many of them are in memory.
+    /// How many bytes in memory wait.
     pub(super) fn in_memory(&self) -> u64 {
         self.in_memory
     }
@@ -181,19 +170,6 @@ impl Out {
         };
         self.consume(written);
         Poll::Ready(Ok(written as u64))
-    }
-
-    /// Writes until nothing is left; adds what was written to `sent`.
-    pub(super) fn poll_flush(
-        &mut self,
-        io: &mut Io,
-        sent: &mut u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        while !self.is_empty() {
-            *sent += ready!(self.poll_write(io, u64::MAX, cx))?;
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Replaces all pieces in memory by what `write` makes of their bytes, in order.

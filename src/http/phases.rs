@@ -97,7 +97,7 @@ async fn phases<'g>(x: &mut Exchange<'g>, from_server: bool) -> Next<'g> {
     }
     match x.location.handler {
         Handler::Static => content::serve(x).await,
-        Handler::Proxy => Box::pin(proxy::run(x)).await,
+        Handler::Proxy => proxy::run(x).await,
         Handler::EmptyGif => content::empty_gif(x).await,
         Handler::StubStatus => content::stub_status(x).await,
     }
@@ -185,13 +185,12 @@ pub(super) fn update_location(x: &mut Exchange<'_>) {
     }
     let core = &x.location.core;
     let disable = core.keepalive_disable;
-    let agent = x.request.agent;
     let is_post = x.request.method == super::h1::request_line::Method::Post;
     if core.keepalive_timeout.is_zero()
         || x.conn.requests >= core.keepalive_requests
         || x.started.since(x.conn.started) > core.keepalive_time
-        || (agent.msie6 && is_post && disable.msie6)
-        || (agent.safari && disable.safari)
+        || (is_post && disable.msie6 && x.request.agent().msie6)
+        || (disable.safari && x.request.agent().safari)
     {
         x.keepalive = false;
     }

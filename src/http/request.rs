@@ -51,8 +51,6 @@ pub(super) struct Request {
     pub body: RequestBody,
     /// Whether `Expect: 100-continue` was dealt with.
     pub expect_tested: bool,
-    /// What the `User-Agent` is known for.
-    pub agent: Agent,
 }
 
 /// Old browsers with quirks (`ngx_http_process_user_agent`).
@@ -93,7 +91,6 @@ impl Default for Request {
             length: 0,
             body: RequestBody::default(),
             expect_tested: false,
-            agent: Agent::default(),
         }
     }
 }
@@ -177,10 +174,10 @@ impl Request {
         self.chunked || self.content_length.is_some_and(|n| n > 0)
     }
 
-    /// Reads the `User-Agent` for [`agent`](Self::agent).
-    pub(super) fn recognise_agent(&mut self) {
+    /// What the `User-Agent` is known for; asked for rarely, so looked at when it is.
+    pub(super) fn agent(&self) -> Agent {
         let Some(text) = self.headers.get(Known::UserAgent) else {
-            return;
+            return Agent::default();
         };
         let find = |needle: &str| memchr::memmem::find(text, needle.as_bytes());
         let mut agent = Agent::default();
@@ -203,6 +200,6 @@ impl Request {
             agent.chrome = find("Chrome/").is_some();
             agent.safari = !agent.chrome && find("Safari/").is_some() && find("Mac OS X").is_some();
         }
-        self.agent = agent;
+        agent
     }
 }

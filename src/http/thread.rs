@@ -10,7 +10,8 @@ use std::{
 };
 
 use super::{
-    h1::headers::Headers, live::Live, proxy::pool::Pools, request::Request, response::Response,
+    h1::headers::Headers, live::Live, out::Out, proxy::pool::Pools, request::Request,
+    response::Response,
 };
 use crate::{
     conf::model::{self, Level},
@@ -43,6 +44,8 @@ pub(super) struct Parts {
     pub(super) request: Box<Request>,
     pub(super) response: Box<Response>,
     pub(super) upstream_headers: Headers,
+    pub(super) out: Out,
+    pub(super) upstream_out: Out,
 }
 
 /// How many spare requests and vectors are kept.

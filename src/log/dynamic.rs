@@ -186,7 +186,7 @@ mod tests {
             max: 3,
             min_uses: 2,
             inactive: Duration::from_secs(20),
-            valid: Duration::from_secs(60),
+            valid: Duration::from_mins(1),
         };
         let mut open = |name: &str, now| files.file(&here.join(name), &cache, after(now)).is_ok();
         for name in ["lru", "lru", "once", "first", "first", "second", "second"] {

@@ -195,6 +195,13 @@ fn same_variable(name: &[u8], variable: &[u8]) -> bool {
         })
 }
 
+/// Whether a value has `word` (lower case) in it, whatever its case.
+pub fn contains(value: &[u8], word: &[u8]) -> bool {
+    value
+        .windows(word.len())
+        .any(|part| part.eq_ignore_ascii_case(word))
+}
+
 /// What stands at the start of some bytes of a head.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {

@@ -21,7 +21,7 @@ macro_rules! known {
             /// Recognises a name, whatever its case.
             pub fn of(name: &[u8]) -> Self {
                 let (known, own) = Self::ALL[usize::from(SLOTS[slot(name)])];
-                if own.as_bytes().eq_ignore_ascii_case(name) { known } else { Self::Other }
+                if same(own.as_bytes(), name) { known } else { Self::Other }
             }
 
             /// The name in lower case; empty for [`Known::Other`].
@@ -43,6 +43,17 @@ const fn slot(name: &[u8]) -> usize {
         return 0;
     }
     (n * 156 + lower(name[0]) * 125 + lower(name[n - 1]) * 164 + lower(name[n / 2]) * 166) & 255
+}
+
+/// Whether a name is this one of ours, which is of lower-case letters and `-`: no other byte that a name may hold turns
+/// into one of those by its case bit.
+fn same(own: &[u8], name: &[u8]) -> bool {
+    own.len() == name.len()
+        && own
+            .iter()
+            .zip(name)
+            .fold(0, |diff, (a, b)| diff | (a ^ (b | 0x20)))
+            == 0
 }
 
 const fn lower(letter: u8) -> usize {

@@ -6,6 +6,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
+    rc::Rc,
     task::{Context, Poll, ready},
 };
 
@@ -270,8 +271,9 @@ async fn send(
     conn: &mut PeerConn,
     built: &Built,
 ) -> Result<bool, Fail> {
-    let mut out = Out::default();
-    out.push_vec(built.head.clone());
+    let mut out = std::mem::take(&mut x.upstream_out);
+    out.clear();
+    out.push(Piece::Shared(Rc::clone(&built.head), 0));
     if built.with_body && !x.request.body.unbuffered {
         for piece in x.request.body.pieces() {
             out.push(piece);
@@ -283,6 +285,7 @@ async fn send(
         last_chunk: built.chunked,
     };
     let result = sender.run(x, proxy, conn, built).await;
+    x.upstream_out = std::mem::take(&mut sender.out);
     if let Some(record) = x.attempts.current() {
         record.bytes_sent += sender.sent;
     }

@@ -147,8 +147,7 @@ impl ResponseHead {
             (Known::ContentLength, None) => return self.content_length(x, name, value),
             (Known::TransferEncoding, None) => return self.transfer_encoding(x, name, value),
             (Known::Connection, _) => {
-                let lower = value.to_ascii_lowercase();
-                self.close |= memchr::memmem::find(&lower, b"close").is_some();
+                self.close |= headers::contains(value, b"close");
             }
             (known, Some(previous)) if is_single(known) => {
                 log_duplicate(x, Level::Warn, (name, value), previous, ", ignored");

@@ -17,6 +17,8 @@ mod target;
 mod tries;
 mod upgrade;
 
+use std::rc::Rc;
+
 use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
 use crate::conf::model::{Proxy, ProxyVersion};
 
@@ -53,7 +55,11 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         Err(next) => return next,
     };
     let next = tries::run(x, proxy, target, built).await;
-    x.upstream = None;
+    if let Some(context) = x.upstream.take()
+        && let Ok(request) = Rc::try_unwrap(context.request)
+    {
+        x.thread.give_vec(request);
+    }
     next
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Mirrors `ngx_http_proxy_create_request` and the default headers of `ngx_http_proxy_module.c`.
 
+use std::{borrow::Cow, ops::Range, rc::Rc};
+
 use super::target::Destination;
 use crate::{
     conf::model::{Level, Proxy, ProxyPass, ProxyVersion},
@@ -17,15 +19,15 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Built {
     /// Head, and the body of `proxy_set_body`.
-    pub head: Vec<u8>,
+    pub head: Rc<Vec<u8>>,
     /// The client's body follows.
     pub with_body: bool,
     /// The client's body follows in chunks.
     pub chunked: bool,
     /// It asks for a head only.
     pub is_head: bool,
-    /// The target, for messages.
-    pub uri: Vec<u8>,
+    /// Where the target stands in it, for messages.
+    pub uri: Range<usize>,
 }
 
 /// Writes the request.
@@ -33,15 +35,14 @@ pub(super) fn build<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     pass: &ProxyPass,
-    destination: &Destination,
+    destination: &Destination<'_>,
 ) -> Result<Built, Next<'g>> {
     let mut out = x.thread.take_vec();
-    let method = match &proxy.method {
-        Some(method) => method.to_vec(x),
-        None => x.request.method_name().to_vec(),
-    };
-    let is_head = method.eq_ignore_ascii_case(b"HEAD");
-    out.extend_from_slice(&method);
+    match &proxy.method {
+        Some(method) => method.render(x, &mut out),
+        None => out.extend_from_slice(x.request.method_name()),
+    }
+    let is_head = out.eq_ignore_ascii_case(b"HEAD");
     out.push(b' ');
     let start = out.len();
     push_uri(x, pass, destination, &mut out);
@@ -49,7 +50,7 @@ pub(super) fn build<'g>(
         x.log(Level::Error, format_args!("zero length URI to proxy"));
         return Err(Next::Status(500));
     }
-    let uri = out[start..].to_vec();
+    let uri = start..out.len();
     let http11 = proxy.http_version == ProxyVersion::Http11;
     out.extend_from_slice(if http11 {
         b" HTTP/1.1\r\n"
@@ -70,7 +71,7 @@ pub(super) fn build<'g>(
         out.extend_from_slice(&body);
     }
     Ok(Built {
-        head: out,
+        head: Rc::new(out),
         with_body,
         chunked,
         is_head,
@@ -79,7 +80,7 @@ pub(super) fn build<'g>(
 }
 
 /// The target of the request line.
-fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination, out: &mut Vec<u8>) {
+fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination<'_>, out: &mut Vec<u8>) {
     let request = &x.request;
     if let Some(uri) = &destination.uri {
         return out.extend_from_slice(uri);
@@ -108,7 +109,7 @@ fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination, out: 
 fn push_headers(
     x: &mut Exchange<'_>,
     proxy: &Proxy,
-    destination: &Destination,
+    destination: &Destination<'_>,
     chunked: bool,
     out: &mut Vec<u8>,
 ) {
@@ -127,12 +128,12 @@ fn push_headers(
         Some((_, value)) => {
             let value = value.to_vec(x);
             if value.is_empty() && proxy.http_version == ProxyVersion::Http11 {
-                destination.host.clone()
+                Cow::Borrowed(&*destination.host)
             } else {
-                value
+                Cow::Owned(value)
             }
         }
-        None => destination.host.clone(),
+        None => Cow::Borrowed(&*destination.host),
     };
     if !host.is_empty() {
         field(out, b"Host", &host);

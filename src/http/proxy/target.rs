@@ -4,6 +4,7 @@
 //! `ngx_http_upstream_resolve_handler`.
 
 use std::{
+    borrow::Cow,
     future::{Future, poll_fn},
     net::IpAddr,
     pin::pin,
@@ -25,11 +26,11 @@ use crate::{
 
 /// What is to be asked for.
 #[derive(Debug)]
-pub(super) struct Destination {
+pub(super) struct Destination<'g> {
     /// `$proxy_host`
-    pub host: Vec<u8>,
+    pub host: Cow<'g, [u8]>,
     /// `$proxy_port`
-    pub port: Vec<u8>,
+    pub port: Cow<'g, [u8]>,
     /// The URI of a `proxy_pass` with variables, when it has one.
     pub uri: Option<Vec<u8>>,
 }
@@ -53,12 +54,15 @@ pub(super) struct Target {
 }
 
 /// Finds out where a request goes; None when the address makes no sense.
-pub(super) fn find(x: &mut Exchange<'_>, pass: &ProxyPass) -> Option<(Destination, Whom)> {
+pub(super) fn find<'g>(
+    x: &mut Exchange<'g>,
+    pass: &'g ProxyPass,
+) -> Option<(Destination<'g>, Whom)> {
     match pass.target {
         PassTarget::Upstream(index) => {
             let destination = Destination {
-                host: pass.host_header.as_bytes().to_vec(),
-                port: pass.port.as_bytes().to_vec(),
+                host: Cow::Borrowed(pass.host_header.as_bytes()),
+                port: Cow::Borrowed(pass.port.as_bytes()),
                 uri: None,
             };
             Some((destination, Whom::Group(Target::of(x, index)?)))
@@ -67,7 +71,7 @@ pub(super) fn find(x: &mut Exchange<'_>, pass: &ProxyPass) -> Option<(Destinatio
     }
 }
 
-fn variable(x: &mut Exchange<'_>, pass: &ProxyPass) -> Option<(Destination, Whom)> {
+fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'g>, Whom)> {
     let text = pass.url.to_vec(x);
     let Some(url) = text
         .get(7..)
@@ -95,8 +99,8 @@ fn variable(x: &mut Exchange<'_>, pass: &ProxyPass) -> Option<(Destination, Whom
         (None, None) => Whom::Name(url.host, url.port),
     };
     let destination = Destination {
-        host: url.host_header,
-        port: url.port_text,
+        host: Cow::Owned(url.host_header),
+        port: Cow::Owned(url.port_text),
         uri: url.uri,
     };
     Some((destination, whom))

@@ -3,7 +3,7 @@
 //! Mirrors `ngx_http_upstream_next`, `ngx_http_upstream_test_next`, `ngx_http_upstream_intercept_errors` and
 //! `ngx_http_upstream_finalize_request`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, rc::Rc};
 
 use super::{
     attempt::{Attempt, Fail},
@@ -61,7 +61,6 @@ pub(super) async fn run<'g>(
             Err(fail) => fail,
         };
         if let Some(next) = after_failure(x, proxy, &mut tries, &target, attempt, failed) {
-            x.thread.give_vec(built.head);
             return next;
         }
     }
@@ -118,6 +117,7 @@ fn pick<'g>(
     x.upstream = Some(UpstreamContext {
         scheme: "http://",
         peer: name.clone(),
+        request: Rc::clone(&built.head),
         uri: built.uri.clone(),
     });
     let record = x.attempts.start(name);
@@ -255,7 +255,6 @@ async fn respond<'g>(
     mut attempt: Box<Attempt>,
 ) -> Next<'g> {
     let is_head = built.is_head;
-    x.thread.give_vec(built.head);
     std::mem::swap(&mut x.upstream_headers, &mut attempt.head.headers);
     let bodiless = attempt.head.is_bodiless(is_head);
     if let Some(status) = intercepted(x, proxy, &attempt) {
