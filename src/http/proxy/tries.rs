@@ -28,7 +28,7 @@ use crate::{
 pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target<'g>,
+    target: Target,
     built: Built,
 ) -> Next<'g> {
     let bind = bind(x, proxy);
@@ -177,7 +177,7 @@ fn after_failure<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     tries: &mut Tries,
-    target: &Target<'_>,
+    target: &Target,
     attempt: Box<Attempt>,
     fail: Fail,
 ) -> Option<Next<'g>> {
@@ -242,7 +242,7 @@ pub(super) fn log_disabled(x: &Exchange<'_>, released: Released) {
 async fn respond<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target<'g>,
+    target: Target,
     built: Built,
     mut attempt: Box<Attempt>,
 ) -> Next<'g> {
@@ -316,12 +316,7 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub(super) fn close(
-    x: &mut Exchange<'_>,
-    target: &Target<'_>,
-    attempt: Box<Attempt>,
-    bodiless: bool,
-) {
+pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>, bodiless: bool) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
@@ -330,7 +325,7 @@ pub(super) fn close(
 /// Ends a try: the record's time, the peer's state, the connection.
 pub(super) fn release(
     x: &mut Exchange<'_>,
-    target: &Target<'_>,
+    target: &Target,
     attempt: Box<Attempt>,
     outcome: Outcome,
     reusable: bool,

@@ -23,7 +23,7 @@ use crate::{
         clock::{self, Now},
         errno::Errno,
     },
-    conf::model::{AccessLog, Level, LogTarget, Root},
+    conf::model::{AccessLog, Level, LogTarget, OpenFileCache, Root},
     vars::Source,
 };
 
@@ -90,6 +90,8 @@ pub struct Place<'a> {
     pub conn: u64,
     /// `root` or `alias` of the location: a path with variables is opened only where that exists.
     pub root: &'a Root,
+    /// `open_log_file_cache` of the location.
+    pub cache: Option<OpenFileCache>,
 }
 
 impl AccessLogs {
