@@ -103,7 +103,11 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
             if thread.is_shutting_down() {
                 return Poll::Ready(false);
             }
-            thread.wake_at_shutdown(conn.id, cx.waker());
+            if !conn.wakes_at_shutdown {
+                // The task's waker stays the same.
+                conn.wakes_at_shutdown = true;
+                thread.wake_at_shutdown(conn.id, cx.waker());
+            }
         }
         conn.timer.poll(cx, deadline).map(|()| false)
     })

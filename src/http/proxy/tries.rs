@@ -50,6 +50,8 @@ pub(super) async fn run<'g>(
         let mut attempt = Box::new(Attempt::new(lease, bind.clone()));
         attempt.head.headers = std::mem::take(&mut x.upstream_headers);
         attempt.head.headers.clear();
+        attempt.head.status_text = std::mem::take(&mut x.response.status_line);
+        attempt.head.status_text.clear();
         let failed = match attempt.run(x, proxy, &target, &built).await {
             Ok(()) => match next_status(x, proxy, &tries, &attempt) {
                 Some(fail) => fail,
@@ -260,7 +262,7 @@ async fn respond<'g>(
     }
     x.upgrading = attempt.head.status == 101 && x.request.headers.has(Known::Upgrade);
     x.response.clean_for_upstream();
-    headers::copy(x, proxy, &attempt.head);
+    headers::copy(x, proxy, &mut attempt.head);
     if let Err(next) = output::send_header(x) {
         close(x, &target, attempt, bodiless);
         return next;
