@@ -204,6 +204,10 @@ pub fn run(args: Vec<String>) -> ExitCode {
             },
         ),
         Err(error) => {
+            process::warn(&logs, error.warnings());
+            if error.is_syntax_ok() {
+                syntax_is_ok(&arguments, &options);
+            }
             process::emerg(&logs, &error.to_string());
             None
         }
@@ -222,11 +226,8 @@ pub fn run(args: Vec<String>) -> ExitCode {
 
 /// Does what the arguments ask for, once the configuration is read. None: it failed, and why is logged.
 fn act(arguments: &Arguments, config: model::Config, startup: Startup) -> Option<ExitCode> {
-    let file = startup.options.file.display().to_string();
     process::warn(&startup.logs, &config.warnings);
-    if arguments.test && !arguments.quiet {
-        say(&format!("the configuration file {file} syntax is ok"));
-    }
+    syntax_is_ok(arguments, &startup.options);
     if let (Some(signal), false) = (&arguments.signal, arguments.test) {
         let sent = process::send_signal(signal, &config, &startup.logs);
         return sent.then_some(ExitCode::SUCCESS);
@@ -234,6 +235,7 @@ fn act(arguments: &Arguments, config: model::Config, startup: Startup) -> Option
     if !arguments.test {
         return process::run(config, startup);
     }
+    let file = startup.options.file.display().to_string();
     let config = process::test(config, &startup.logs)?;
     if !arguments.quiet {
         say(&format!("configuration file {file} test is successful"));
@@ -242,6 +244,13 @@ fn act(arguments: &Arguments, config: model::Config, startup: Startup) -> Option
         dump(&config);
     }
     Some(ExitCode::SUCCESS)
+}
+
+fn syntax_is_ok(arguments: &Arguments, options: &LoadOptions) {
+    if arguments.test && !arguments.quiet {
+        let file = options.file.display();
+        say(&format!("the configuration file {file} syntax is ok"));
+    }
 }
 
 /// Prints every file of the configuration (`-T`).

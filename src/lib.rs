@@ -3,6 +3,8 @@
 pub mod cli;
 pub mod common;
 pub mod conf;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
 pub mod log;
 pub mod net;

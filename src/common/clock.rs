@@ -74,6 +74,7 @@ pub fn now() -> Now {
     let now = precise();
     if KEEPS.get() {
         KEPT.set((now, USES));
+        READING.set(READING.get() + 1);
     }
     now
 }
@@ -89,6 +90,10 @@ const USES: u32 = 15;
 
 thread_local! {
     static KEPT: Cell<(Now, u32)> = const { Cell::new((Now(0), 0)) };
+    /// Number of the reading that is kept.
+    static READING: Cell<u64> = const { Cell::new(0) };
+    /// The time of day at that reading.
+    static KEPT_WALL: Cell<(u64, Wall)> = const { Cell::new((0, Wall { secs: 0, millis: 0 })) };
     static KEEPS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -110,9 +115,23 @@ fn start() -> &'static Instant {
     START.get_or_init(Instant::now)
 }
 
-/// The time of day.
-#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+/// The time of day; as far behind as [`now`] may be.
 pub fn wall() -> Wall {
+    if !KEEPS.get() {
+        return read_wall();
+    }
+    let (reading, wall) = KEPT_WALL.get();
+    let current = READING.get();
+    if reading == current && KEPT.get().1 > 0 {
+        return wall;
+    }
+    let wall = read_wall();
+    KEPT_WALL.set((current, wall));
+    wall
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+fn read_wall() -> Wall {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -30,6 +30,7 @@ impl fmt::Display for Place {
 pub struct ConfError {
     text: String,
     warnings: Vec<String>,
+    syntax_ok: bool,
 }
 
 impl ConfError {
@@ -38,7 +39,21 @@ impl ConfError {
         Self {
             text: text.into(),
             warnings: Vec::new(),
+            syntax_ok: false,
         }
+    }
+
+    /// An error of a configuration whose every statement is fine.
+    pub(super) fn late(text: impl Into<String>) -> Self {
+        Self {
+            syntax_ok: true,
+            ..Self::new(text)
+        }
+    }
+
+    /// Whether every statement is fine: `-t` says so before the error.
+    pub fn is_syntax_ok(&self) -> bool {
+        self.syntax_ok
     }
 
     /// Warnings from before the error, in order, without `nginx: [warn] `.

@@ -39,6 +39,8 @@ pub(super) struct Conn {
     pub sent: u64,
     /// Whether reading saw the end of the stream.
     pub eof: bool,
+    /// The thread wakes its task when it shuts down.
+    pub wakes_at_shutdown: bool,
     /// When silence in a tunnel is too long.
     pub tunnel_deadline: Option<Now>,
     local: OnceCell<Addr>,
@@ -76,6 +78,7 @@ impl Conn {
             requests: 0,
             sent: 0,
             eof: false,
+            wakes_at_shutdown: false,
             tunnel_deadline: None,
             local: OnceCell::new(),
         }

@@ -8,7 +8,7 @@ use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 use super::{
     body,
     buffer::{Buf, SMALL},
-    conn::{Conn, ConnError},
+    conn::Conn,
     exchange::Exchange,
     head::{self, Head},
     live::Live,
@@ -103,7 +103,11 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
             if thread.is_shutting_down() {
                 return Poll::Ready(false);
             }
-            thread.wake_at_shutdown(conn.id, cx.waker());
+            if !conn.wakes_at_shutdown {
+                // The task's waker stays the same.
+                conn.wakes_at_shutdown = true;
+                thread.wake_at_shutdown(conn.id, cx.waker());
+            }
         }
         conn.timer.poll(cx, deadline).map(|()| false)
     })
@@ -112,12 +116,7 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
         return false;
     }
     conn.buf = Buf::small();
-    loop {
-        match conn.read(deadline).await {
-            Ok(n) if n > 0 => return true,
-            Ok(_) | Err(ConnError::Io(_) | ConnError::Timeout) => return false,
-        }
-    }
+    matches!(conn.read(deadline).await, Ok(n) if n > 0)
 }
 
 /// Serves one request.

@@ -148,7 +148,6 @@ pub(super) struct UpstreamContext {
 
 /// What is being done, as messages say after "while".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the text says it")]
 pub(super) enum Action {
     #[default]
     None,
@@ -161,7 +160,6 @@ pub(super) enum Action {
     ReadingHeader,
     ReadingUpstream,
     Upgraded,
-    Logging,
 }
 
 impl Action {
@@ -177,7 +175,6 @@ impl Action {
             Self::ReadingHeader => " while reading response header from upstream",
             Self::ReadingUpstream => " while reading upstream",
             Self::Upgraded => " while proxying upgraded connection",
-            Self::Logging => " while logging request",
         }
     }
 }
@@ -437,11 +434,11 @@ impl fmt::Display for Context<'_, '_> {
 /// Bytes of a client shown in a message.
 pub(super) trait EscapeLog {
     /// The bytes as text; what is no UTF-8 is replaced.
-    fn escape_log(&self) -> std::borrow::Cow<'_, str>;
+    fn escape_log(&self) -> Cow<'_, str>;
 }
 
 impl EscapeLog for [u8] {
-    fn escape_log(&self) -> std::borrow::Cow<'_, str> {
+    fn escape_log(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self)
     }
 }

@@ -289,7 +289,7 @@ fn lines(
                         x.lingering_close = true;
                         return Err(494);
                     }
-                    field(x, name, value)?;
+                    field(x, &buf.filled()[..len], (name, value))?;
                 } else {
                     let line = buf.filled()[..len].trim_ascii_end().escape_log();
                     x.log(
@@ -327,7 +327,7 @@ fn lines(
 }
 
 /// Takes over one field.
-fn field(x: &mut Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
+fn field(x: &mut Exchange<'_>, line: &[u8], (name, value): (&[u8], &[u8])) -> Result<(), u16> {
     let known = Known::of(name);
     if is_unique(known)
         && let Some(previous) = x.request.headers.get(known)
@@ -351,7 +351,7 @@ fn field(x: &mut Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
     }
     match known {
         Known::Host => {
-            x.request.headers.push(known, name, value);
+            x.request.headers.push_line(known, line, name, value);
             return set_host(x, value, "client sent invalid host header");
         }
         Known::Connection => {
@@ -363,7 +363,7 @@ fn field(x: &mut Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
         }
         _ => {}
     }
-    x.request.headers.push(known, name, value);
+    x.request.headers.push_line(known, line, name, value);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ pub(super) fn request(x: &mut Exchange<'_>) {
             error: x.live.error_sink(location),
             conn: x.conn.id,
             root: &location.core.root,
+            cache: location.core.open_log_file_cache,
         };
         let access = x.thread.access.clone();
         access.write(log, x, place);

@@ -58,7 +58,10 @@ impl Response {
         trailers.clear();
         let mut content_type = std::mem::take(&mut self.content_type);
         content_type.clear();
+        let mut status_line = std::mem::take(&mut self.status_line);
+        status_line.clear();
         *self = Self {
+            status_line,
             content_type,
             headers,
             trailers,

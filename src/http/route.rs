@@ -34,11 +34,13 @@ pub(super) fn validate_host(text: &[u8]) -> Option<Host> {
     let inner = literal_end.map_or(name, |end| &text[1..end]);
     let mut previous = 0;
     for &c in inner {
-        let ok = c.is_ascii_alphanumeric()
-            || b"-_~!$&'()*+,;=".contains(&c)
-            || (c == b'.' && previous != b'.')
-            || (c == b':' && literal_end.is_some())
-            || (c == b'%' && literal_end.is_none());
+        let ok = match HOST[usize::from(c)] {
+            1 => true,
+            2 => previous != b'.',
+            3 => literal_end.is_some(),
+            4 => literal_end.is_none(),
+            _ => false,
+        };
         if !ok {
             return None;
         }
@@ -58,6 +60,27 @@ pub(super) fn validate_host(text: &[u8]) -> Option<Host> {
         port,
     })
 }
+
+/// What may stand in a host: 1 always, 2 not after its like, 3 in an IP literal, 4 outside of one.
+const HOST: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut c = 0;
+    while c < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "c < 256")]
+        let byte = c as u8;
+        table[c] = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => 1,
+            b'-' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b','
+            | b';' | b'=' => 1,
+            b'.' => 2,
+            b':' => 3,
+            b'%' => 4,
+            _ => 0,
+        };
+        c += 1;
+    }
+    table
+};
 
 fn port(digits: &[u8]) -> Option<u16> {
     match digits {

@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    fmt,
     rc::Rc,
     sync::Arc,
     task::Waker,
@@ -12,7 +13,11 @@ use super::{
     h1::headers::Headers, live::Live, out::Out, proxy::pool::Pools, request::Request,
     response::Response,
 };
-use crate::log::AccessLogs;
+use crate::{
+    conf::model::{self, Level},
+    log::AccessLogs,
+    net::resolver::Resolver,
+};
 
 /// One thread's share of the http service.
 #[derive(Debug)]
@@ -28,6 +33,7 @@ pub struct Thread {
     /// Idle client connections, to be woken when the thread shuts down.
     idle: RefCell<HashMap<u64, Waker>>,
     random: Cell<u64>,
+    resolvers: RefCell<Vec<(Arc<model::Resolver>, Rc<Resolver>)>>,
     spare: RefCell<Vec<Parts>>,
     vecs: RefCell<Vec<Vec<u8>>>,
 }
@@ -58,6 +64,7 @@ impl Thread {
             shutting_down: Cell::new(false),
             idle: RefCell::default(),
             random: Cell::new(seed | 1),
+            resolvers: RefCell::default(),
             spare: RefCell::default(),
             vecs: RefCell::default(),
         })
@@ -117,6 +124,21 @@ impl Thread {
         n ^= n >> 27;
         self.random.set(n);
         n.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// The thread's resolver for a directive.
+    pub(super) fn resolver(&self, conf: &Arc<model::Resolver>) -> Rc<Resolver> {
+        let mut resolvers = self.resolvers.borrow_mut();
+        if let Some((_, resolver)) = resolvers.iter().find(|(of, _)| Arc::ptr_eq(of, conf)) {
+            return resolver.clone();
+        }
+        let sink = self.live.main_sink();
+        let complain = Box::new(move |message: fmt::Arguments<'_>| {
+            sink.emit(Level::Error, None, message);
+        });
+        let resolver = Resolver::new((**conf).clone(), complain);
+        resolvers.push((conf.clone(), resolver.clone()));
+        resolver
     }
 
     /// Parts of an exchange, with memory from earlier ones.

@@ -4,6 +4,7 @@ mod bind;
 pub mod connect;
 mod io;
 pub mod listen;
+pub mod resolver;
 mod sockopt;
 
 pub use connect::{ConnectError, ConnectOptions, connect};

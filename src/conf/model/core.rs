@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
-use super::ErrorLog;
+use super::{ErrorLog, OpenFileCache, Resolver};
 use crate::vars::Template;
 
 /// Content types by lower-case file extension.
@@ -97,6 +97,8 @@ layered! {
         error_pages: Arc<[ErrorPage]> = Arc::from([]),
         /// `error_log`; None here = that of the main context.
         error_log: Option<Arc<[ErrorLog]>> = None,
+        /// `open_log_file_cache`
+        open_log_file_cache: Option<OpenFileCache> = None,
         /// `disable_symlinks`
         disable_symlinks: bool = false,
         /// `subrequest_output_buffer_size`, bytes.
@@ -111,6 +113,10 @@ layered! {
         output_buffers: (usize, usize) = (2, 32768),
         /// `read_ahead`, bytes.
         read_ahead: u64 = 0,
+        /// `resolver`; blocks that inherit one share it.
+        resolver: Option<Arc<Resolver>> = None,
+        /// `resolver_timeout`; zero = no limit.
+        resolver_timeout: Duration = Duration::from_secs(30),
     }
 }
 

@@ -103,3 +103,28 @@ pub struct AccessLog {
     /// `gzip=`, 1 to 9.
     pub gzip: Option<u32>,
 }
+
+/// `open_log_file_cache`: how access logs whose path has variables are kept open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFileCache {
+    /// `max=`: names that are remembered.
+    pub max: usize,
+    /// `min_uses=`: a file is kept open from that many uses on.
+    pub min_uses: usize,
+    /// `inactive=`: a name that was not used for that long is forgotten.
+    pub inactive: Duration,
+    /// `valid=`: for that long nobody looks whether the file still has its name.
+    pub valid: Duration,
+}
+
+impl Default for OpenFileCache {
+    /// No room yet, otherwise nginx's defaults.
+    fn default() -> Self {
+        Self {
+            max: 0,
+            min_uses: 1,
+            inactive: Duration::from_secs(10),
+            valid: Duration::from_mins(1),
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::TempPath;
 use crate::{
     common::addr::Addr,
-    vars::{Pattern, Template},
+    vars::{BoundPattern, Template},
 };
 
 layered! {
@@ -216,7 +216,7 @@ pub enum RewritingFrom {
     /// Text, perhaps with variables: a prefix for `Location` and `Path`, the whole for `Domain`.
     Text(Template),
     /// `~` or `~*`
-    Regex(Pattern),
+    Regex(BoundPattern),
     /// `proxy_cookie_domain off` and the like.
     Off,
 }
@@ -244,7 +244,7 @@ pub enum CookieMatch {
     /// A name.
     Name(Template),
     /// `~pattern` (caseless, as in nginx).
-    Regex(Pattern),
+    Regex(BoundPattern),
 }
 
 /// `samesite=` of `proxy_cookie_flags`.

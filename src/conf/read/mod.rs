@@ -194,11 +194,11 @@ impl Reader {
 
     fn finish(mut self, files: Vec<(PathBuf, Vec<u8>)>) -> Result<model::Config, ConfError> {
         let Some(events) = self.events.take() else {
-            let error = ConfError::new("no \"events\" section in configuration");
+            let error = ConfError::late("no \"events\" section in configuration");
             return Err(error.after(self.warnings));
         };
         if let Some((name, _)) = self.zones.iter().find(|(_, size)| *size == 0) {
-            let error = ConfError::new(format!("zero size shared memory zone \"{name}\""));
+            let error = ConfError::late(format!("zero size shared memory zone \"{name}\""));
             return Err(error.after(self.warnings));
         }
         let main = mem::take(&mut self.main).build(&self);

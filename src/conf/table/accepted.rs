@@ -4,9 +4,11 @@ use super::{
     FLAG, HSL, HSLI, HTTP, LOCATION, ONE_MORE, Read, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
     gzip::add_types,
 };
+use std::time::Duration;
+
 use crate::conf::{
-    address::UrlOptions,
     error::Problem,
+    model::OpenFileCache,
     parser::Statement,
     read::{self, Reader, first},
     value,
@@ -62,20 +64,6 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         seconds_once,
         "Sets how long facts about files are trusted.",
-    ),
-    Row::accepted(
-        "resolver",
-        HSL,
-        ONE_MORE,
-        resolver,
-        "Names the servers that resolve names while running.",
-    ),
-    Row::accepted(
-        "resolver_timeout",
-        HSL,
-        TAKE1,
-        time_once,
-        "Bounds a look-up of a name.",
     ),
     Row::accepted(
         "sendfile_max_chunk",
@@ -409,78 +397,51 @@ fn aio(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     }
 }
 
-/// `ngx_resolver_create`
-fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.once(statement)?;
-    let mut servers = 0;
-    let mut off = 0;
-    for word in &statement.args {
-        let text = word.text();
-        let invalid = || Problem::message(format!("invalid parameter: {word}"));
-        if let Some(time) = text.strip_prefix("valid=") {
-            value::seconds(time.as_bytes()).ok_or_else(invalid)?;
-        } else if let Some(flag) = text.strip_prefix("ipv4=").or(text.strip_prefix("ipv6=")) {
-            match flag {
-                "on" => {}
-                "off" => off += 1,
-                _ => return Err(invalid()),
-            }
-        } else {
-            let options = UrlOptions {
-                default_port: 53,
-                ..UrlOptions::default()
-            };
-            reader
-                .url(&text, options)
-                .map_err(|error| Problem::message(format!("{error} in resolver \"{text}\"")))?;
-            servers += 1;
-        }
-    }
-    if off > 1 {
-        return Err(Problem::message(
-            "\"ipv4\" and \"ipv6\" cannot both be \"off\"",
-        ));
-    }
-    if servers == 0 {
-        return Err(Problem::message("no name servers defined"));
-    }
-    Ok(())
-}
-
 fn open_file_cache(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     reader.once(statement)?;
-    cache_parameters(statement, &["max", "inactive"])
+    cache_parameters(statement, &["max", "inactive"]).map(drop)
 }
 
 /// Parameters of a cache of descriptors: numbers and times, or `off`.
-pub(super) fn cache_parameters(statement: &Statement, known: &[&str]) -> Result<(), Problem> {
+pub(super) fn cache_parameters(
+    statement: &Statement,
+    known: &[&str],
+) -> Result<Option<OpenFileCache>, Problem> {
     let name = &statement.name;
-    let mut max = 0;
+    let mut cache = OpenFileCache::default();
     let mut off = false;
     for word in &statement.args {
         let text = word.text();
         let (key, value) = text.split_once('=').unwrap_or((&text, ""));
         let value = value.as_bytes();
+        let seconds = |slot: &mut Duration| {
+            value::seconds(value).map(|secs| *slot = Duration::from_secs(secs))
+        };
+        let number = |slot: &mut usize| {
+            let number = value::number(value).and_then(|n| usize::try_from(n).ok());
+            number.map(|n| *slot = n)
+        };
         let fine = match key {
             _ if *word == "off" => {
                 off = true;
-                true
+                Some(())
             }
-            _ if !known.contains(&key) || !text.contains('=') => false,
-            "max" => {
-                max = value::number(value).unwrap_or(0);
-                max > 0
-            }
-            "min_uses" => value::number(value).is_some(),
-            _ => value::seconds(value).is_some(),
+            _ if !known.contains(&key) || !text.contains('=') => None,
+            "max" => number(&mut cache.max).filter(|()| cache.max > 0),
+            "min_uses" => number(&mut cache.min_uses),
+            "inactive" => seconds(&mut cache.inactive),
+            _ => seconds(&mut cache.valid),
         };
-        if !fine {
+        if fine.is_none() {
             return Err(Problem::message(format!(
                 "invalid \"{name}\" parameter \"{word}\""
             )));
         }
     }
-    if !off && max == 0 {
+    if off {
+        return Ok(None);
+    }
+    if cache.max == 0 {
         let the = if *name == "open_file_cache" {
             "the "
         } else {
@@ -490,7 +451,7 @@ pub(super) fn cache_parameters(statement: &Statement, known: &[&str]) -> Result<
             "\"{name}\" must have {the}\"max\" parameter"
         )));
     }
-    Ok(())
+    Ok(Some(cache))
 }
 
 fn limit_log_level(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -14,7 +14,7 @@ use crate::{
         lexer::Word,
         model::{AccessLog, ErrorLog, Escape, Level, LogFormat, LogTarget, Syslog},
         parser::Statement,
-        read::{FormatDraft, Reader, first},
+        read::{FormatDraft, Reader, first, unset},
         value,
     },
     vars::{Template, VarId, template::TemplateError},
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
         log_format,
         "Names a format for access logs.",
     ),
-    Row::accepted(
+    Row::new(
         "open_log_file_cache",
         HSL,
         TAKE1234,
@@ -425,6 +425,9 @@ fn check_buffer(reader: &mut Reader, log: &AccessLog, path: &Word) -> Result<(),
 const DEFAULT_GZIP_BUFFER: usize = 64 << 10;
 
 fn open_log_file_cache(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.once(statement)?;
-    cache_parameters(statement, &["max", "inactive", "min_uses", "valid"])
+    let known = ["max", "inactive", "min_uses", "valid"];
+    let slot = &mut reader.loc.core.open_log_file_cache;
+    unset(slot.as_ref())?;
+    *slot = Some(cache_parameters(statement, &known)?);
+    Ok(())
 }

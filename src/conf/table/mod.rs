@@ -20,6 +20,7 @@ mod maps;
 mod proxy;
 mod proxy_rewrite;
 mod refused;
+mod resolver;
 mod rewrite;
 mod ssl;
 mod upstream;
@@ -125,7 +126,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 20] = [
+pub(crate) const AREAS: [Area; 21] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
@@ -139,6 +140,7 @@ pub(crate) const AREAS: [Area; 20] = [
     ("Headers", headers::ROWS),
     ("gzip", gzip::ROWS),
     ("Proxy", proxy::ROWS),
+    ("Resolver", resolver::ROWS),
     ("Upstreams", upstream::ROWS),
     ("TLS", ssl::ROWS),
     ("nginx's inner workings", accepted::ROWS),

@@ -70,8 +70,7 @@ fn redirect_default(reader: &mut Reader) -> Result<Rewriting, Problem> {
 }
 
 fn regex(reader: &mut Reader, pattern: &[u8], caseless: bool) -> Result<RewritingFrom, Problem> {
-    let bound = reader.pattern(pattern, caseless)?;
-    Ok(RewritingFrom::Regex(bound.pattern))
+    Ok(RewritingFrom::Regex(reader.pattern(pattern, caseless)?))
 }
 
 pub(super) fn cookie_domain(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
@@ -148,7 +147,7 @@ pub(super) fn cookie_flags(reader: &mut Reader, statement: &Statement) -> Result
         return off(slot, statement);
     }
     let cookie = match cookie.bytes() {
-        [b'~', pattern @ ..] => CookieMatch::Regex(reader.pattern(pattern, true)?.pattern),
+        [b'~', pattern @ ..] => CookieMatch::Regex(reader.pattern(pattern, true)?),
         text => CookieMatch::Name(reader.template(text)?),
     };
     let mut flags = CookieFlags {

@@ -46,6 +46,25 @@ impl Headers {
         });
     }
 
+    /// Adds the field of a line that [`line`] took apart: one copy for name and value.
+    pub fn push_line(&mut self, known: Known, text: &[u8], name: &[u8], value: &[u8]) {
+        debug_assert!(text.starts_with(name));
+        // The value lies within the line.
+        let at = value.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
+        let Some(end) = at.checked_add(value.len()).filter(|end| *end <= text.len()) else {
+            return self.push(known, name, value);
+        };
+        let (start, _) = self.store(&text[..end]);
+        let offset = |n: usize| start.saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
+        self.seen |= bit(known);
+        self.fields.push(Field {
+            known,
+            live: true,
+            name: (start, offset(name.len())),
+            value: (offset(at), offset(end)),
+        });
+    }
+
     /// Adds a field whose name is looked up.
     pub fn push_named(&mut self, name: &[u8], value: &[u8]) {
         self.push(Known::of(name), name, value);

@@ -286,6 +286,12 @@ impl Scanner<'_> {
             return Ok(());
         }
         let start = self.at;
+        if &self.bytes[start..] == b"HTTP/1.1" {
+            // Nearly every request.
+            line.protocol = start..self.bytes.len();
+            line.version = 1001;
+            return Ok(());
+        }
         if !self.bytes[start..].starts_with(b"HTTP/") {
             return Err(LineError::Request);
         }

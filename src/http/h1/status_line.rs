@@ -46,6 +46,27 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
 
 /// Version, code and where the code begins.
 fn fields(text: &[u8]) -> Option<(u32, u16, usize)> {
+    if let [
+        b'H',
+        b'T',
+        b'T',
+        b'P',
+        b'/',
+        b'1',
+        b'.',
+        b'1',
+        b' ',
+        a @ b'0'..=b'9',
+        b @ b'0'..=b'9',
+        c @ b'0'..=b'9',
+        b' ',
+        ..,
+    ] = text
+    {
+        // Nearly every response.
+        let digit = |d: &u8| u16::from(d - b'0');
+        return Some((1001, digit(a) * 100 + digit(b) * 10 + digit(c), 9));
+    }
     if text.len() < 5 || text[5..].first() == Some(&b'0') {
         return None;
     }

@@ -104,7 +104,7 @@ impl Attempt {
         &mut self,
         x: &mut Exchange<'_>,
         proxy: &Proxy,
-        target: &Target<'_>,
+        target: &Target,
         built: &Built,
     ) -> Result<(), Fail> {
         x.action = Action::Connecting;
@@ -134,7 +134,7 @@ impl Attempt {
         &self,
         x: &mut Exchange<'_>,
         proxy: &Proxy,
-        target: &Target<'_>,
+        target: &Target,
     ) -> Result<PeerConn, Fail> {
         if let Some(place) = pool::place(&target.group, target.index, x.location.id) {
             let pools = &x.thread.pools;

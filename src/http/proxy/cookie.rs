@@ -7,7 +7,6 @@ use crate::{
         CookieFlags, CookieMatch, Proxy, ProxyPass, Redirects, Rewriting, RewritingFrom, SameSite,
     },
     http::exchange::Exchange,
-    vars::{BoundPattern, Pattern},
 };
 
 /// The address in `value[prefix..]` as `proxy_redirect` changes it; None leaves it as it is.
@@ -39,20 +38,6 @@ fn default_redirect(pass: &ProxyPass) -> Option<(Vec<u8>, Vec<u8>)> {
     Some(([url, b"/"].concat(), b"/".to_vec()))
 }
 
-fn regex(x: &mut Exchange<'_>, pattern: &Pattern, subject: &[u8]) -> bool {
-    match pattern.captures(subject) {
-        Some(captures) => {
-            let bound = BoundPattern {
-                pattern: pattern.clone(),
-                slots: Vec::new(),
-            };
-            x.set_captures(&bound, subject, captures);
-            true
-        }
-        None => false,
-    }
-}
-
 /// A rule that replaces a prefix.
 fn prefixed(
     x: &mut Exchange<'_>,
@@ -67,7 +52,7 @@ fn prefixed(
             let from = from.to_vec(x);
             text.starts_with(&from).then_some(from.len())?
         }
-        RewritingFrom::Regex(pattern) => regex(x, pattern, text).then_some(text.len())?,
+        RewritingFrom::Regex(pattern) => x.matches(pattern, text).then_some(text.len())?,
     };
     let to = rule.to.to_vec(x);
     Some([&value[..prefix], &to, &text[replaced..]].concat())
@@ -203,7 +188,7 @@ fn is_meant(x: &mut Exchange<'_>, cookie: &CookieMatch, name: &[u8]) -> bool {
     match cookie {
         CookieMatch::Off => false,
         CookieMatch::Name(template) => template.to_vec(x).eq_ignore_ascii_case(name),
-        CookieMatch::Regex(pattern) => regex(x, pattern, name),
+        CookieMatch::Regex(pattern) => x.matches(pattern, name),
     }
 }
 

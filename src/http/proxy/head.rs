@@ -79,7 +79,7 @@ impl ResponseHead {
                 } => {
                     // Some servers send the status line twice.
                     let repeated = value.is_empty() && name.starts_with(b"HTTP/");
-                    if !repeated && !self.field(x, name, value) {
+                    if !repeated && !self.field(x, &buf.filled()[..len], (name, value)) {
                         return Progress::Invalid;
                     }
                     (len, false)
@@ -136,9 +136,12 @@ impl ResponseHead {
     }
 
     /// Takes over one field; false is an error that was logged.
-    fn field(&mut self, x: &Exchange<'_>, name: &[u8], value: &[u8]) -> bool {
+    fn field(&mut self, x: &Exchange<'_>, line: &[u8], (name, value): (&[u8], &[u8])) -> bool {
         let known = Known::of(name);
-        let previous = self.headers.get(known).filter(|_| known != Known::Other);
+        let previous = match known {
+            Known::Other => None,
+            known => self.headers.get(known),
+        };
         match (known, previous) {
             (Known::ContentLength | Known::TransferEncoding, Some(previous)) => {
                 log_duplicate(x, Level::Error, (name, value), previous, "");
@@ -155,7 +158,7 @@ impl ResponseHead {
             }
             _ => {}
         }
-        self.headers.push(known, name, value);
+        self.headers.push_line(known, line, name, value);
         true
     }
 

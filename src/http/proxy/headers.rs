@@ -5,7 +5,7 @@
 use super::{cookie, head::ResponseHead};
 use crate::{
     common::date,
-    conf::model::{IgnoreHeaders, Level, Proxy},
+    conf::model::{Expires, IgnoreHeaders, Level, Proxy},
     http::{
         exchange::{EscapeLog, Exchange},
         h1::{headers::Headers, known::Known, uri},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Copies what the client is to see; what `X-Accel-*` ask for is done. Err: the request goes elsewhere.
-pub(super) fn copy(x: &mut Exchange<'_>, proxy: &Proxy, head: &ResponseHead) {
+pub(super) fn copy(x: &mut Exchange<'_>, proxy: &Proxy, head: &mut ResponseHead) {
     let source = std::mem::take(&mut x.upstream_headers);
     for (known, name, value) in source.iter() {
         if is_hidden(proxy, known, name) {
@@ -25,8 +25,7 @@ pub(super) fn copy(x: &mut Exchange<'_>, proxy: &Proxy, head: &ResponseHead) {
     x.upstream_headers = source;
     let response = &mut x.response;
     response.status = head.status;
-    response.status_line.clear();
-    response.status_line.extend_from_slice(&head.status_text);
+    response.status_line = std::mem::take(&mut head.status_text);
     response.content_length = if head.chunked {
         None
     } else {
@@ -58,7 +57,9 @@ fn one(x: &mut Exchange<'_>, proxy: &Proxy, known: Known, name: &[u8], value: &[
         | Known::TransferEncoding => {}
         Known::LastModified => {
             x.response.headers.push(known, name, value);
-            x.response.last_modified = date::parse_http(value);
+            if needs_modified(x, proxy) {
+                x.response.last_modified = date::parse_http(value);
+            }
         }
         Known::AcceptRanges if proxy.force_ranges => {}
         Known::Upgrade if x.response.status != 101 && !x.upgrading => {}
@@ -86,6 +87,16 @@ fn one(x: &mut Exchange<'_>, proxy: &Proxy, known: Known, name: &[u8], value: &[
         }
         _ => x.response.headers.push(known, name, value),
     }
+}
+
+/// Whether anything asks when the response was last modified.
+fn needs_modified(x: &Exchange<'_>, proxy: &Proxy) -> bool {
+    proxy.force_ranges
+        || x.location.gzip.on
+        || matches!(
+            x.location.headers.expires,
+            Expires::Modified(_) | Expires::Template(_, true)
+        )
 }
 
 /// Fields that clients do not see unless `proxy_pass_header` says so, and those of `proxy_hide_header`.

@@ -1,7 +1,7 @@
 //! The proxy: a request to an upstream, its response to the client.
 //!
 //! ```text
-//! target -> request bytes -> Tries { peer -> pooled or new connection -> send -> head -> next or take } -> headers -> relay
+//! destination -> request bytes -> target -> Tries { peer -> pooled or new connection -> send -> head -> next or take } -> headers -> relay
 //! ```
 //! Mirrors `http/ngx_http_upstream.c` and `http/modules/ngx_http_proxy_module.c`.
 
@@ -28,11 +28,10 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     let Some(pass) = proxy.pass.as_deref() else {
         return Next::Status(500);
     };
-    let target = match target::resolve(x, pass) {
-        Ok(target) => target,
-        Err(failure) => return failure.into_next(x),
+    let Some((destination, whom)) = target::find(x, pass) else {
+        return Next::Status(500);
     };
-    x.proxy_host = (target.host.clone(), target.port.clone());
+    x.proxy_host = (destination.host.clone(), destination.port.clone());
     x.request.body.unbuffered = !proxy.request_buffering
         && proxy.set_body.is_none()
         && proxy.pass_request_body
@@ -46,11 +45,15 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     } else if let Err(status) = body::read(x).await {
         return Next::Status(status);
     }
-    let built = match request::build(x, proxy, pass, &target) {
+    let built = match request::build(x, proxy, pass, &destination) {
         Ok(built) => built,
         Err(next) => return next,
     };
     x.attempts.begin();
+    let target = match whom.resolve(x).await {
+        Ok(target) => target,
+        Err(next) => return next,
+    };
     let next = tries::run(x, proxy, target, built).await;
     if let Some(context) = x.upstream.take()
         && let Ok(request) = Rc::try_unwrap(context.request)

@@ -70,7 +70,7 @@ enum End {
 struct Relay<'a, 'g> {
     x: &'a mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: &'a Target<'g>,
+    target: &'a Target,
     /// The try, until the upstream is released.
     attempt: Option<Box<Attempt>>,
     framing: Framing,
@@ -105,7 +105,7 @@ enum Stop {
 pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target<'g>,
+    target: Target,
     attempt: Box<Attempt>,
     mode: Mode,
 ) -> Next<'g> {

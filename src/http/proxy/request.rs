@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, ops::Range, rc::Rc};
 
-use super::target::Target;
+use super::target::Destination;
 use crate::{
     conf::model::{Level, Proxy, ProxyPass, ProxyVersion},
     http::{
@@ -35,7 +35,7 @@ pub(super) fn build<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     pass: &ProxyPass,
-    target: &Target<'_>,
+    destination: &Destination<'_>,
 ) -> Result<Built, Next<'g>> {
     let mut out = x.thread.take_vec();
     match &proxy.method {
@@ -45,7 +45,7 @@ pub(super) fn build<'g>(
     let is_head = out.eq_ignore_ascii_case(b"HEAD");
     out.push(b' ');
     let start = out.len();
-    push_uri(x, pass, target, &mut out);
+    push_uri(x, pass, destination, &mut out);
     if out.len() == start {
         x.log(Level::Error, format_args!("zero length URI to proxy"));
         return Err(Next::Status(500));
@@ -64,7 +64,7 @@ pub(super) fn build<'g>(
         None if chunked => None,
         None => x.request.content_length,
     };
-    push_headers(x, proxy, target, chunked, &mut out);
+    push_headers(x, proxy, destination, chunked, &mut out);
     out.extend_from_slice(b"\r\n");
     let with_body = own_body.is_none() && proxy.pass_request_body;
     if let Some(body) = own_body {
@@ -80,9 +80,9 @@ pub(super) fn build<'g>(
 }
 
 /// The target of the request line.
-fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, target: &Target<'_>, out: &mut Vec<u8>) {
+fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination<'_>, out: &mut Vec<u8>) {
     let request = &x.request;
-    if let Some(uri) = &target.uri {
+    if let Some(uri) = &destination.uri {
         return out.extend_from_slice(uri);
     }
     if pass.uri.is_none() && request.valid_target {
@@ -109,7 +109,7 @@ fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, target: &Target<'_>, out: &mut V
 fn push_headers(
     x: &mut Exchange<'_>,
     proxy: &Proxy,
-    target: &Target<'_>,
+    destination: &Destination<'_>,
     chunked: bool,
     out: &mut Vec<u8>,
 ) {
@@ -128,12 +128,12 @@ fn push_headers(
         Some((_, value)) => {
             let value = value.to_vec(x);
             if value.is_empty() && proxy.http_version == ProxyVersion::Http11 {
-                Cow::Borrowed(&*target.host)
+                Cow::Borrowed(&*destination.host)
             } else {
                 Cow::Owned(value)
             }
         }
-        None => Cow::Borrowed(&*target.host),
+        None => Cow::Borrowed(&*destination.host),
     };
     if !host.is_empty() {
         field(out, b"Host", &host);

@@ -1,26 +1,32 @@
 //! Where a `proxy_pass` sends a request: a group of peers and the host to name.
 //!
-//! Mirrors `ngx_http_proxy_eval` and the look-up of upstreams in `ngx_http_upstream_init_request`.
+//! Mirrors `ngx_http_proxy_eval`, the look-up of upstreams in `ngx_http_upstream_init_request` and
+//! `ngx_http_upstream_resolve_handler`.
 
-use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    future::{Future, poll_fn},
+    net::IpAddr,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use crate::{
     common::{addr::Addr, clock},
     conf::model::{Level, Method, PassTarget, ProxyPass, Upstream, UpstreamServer},
     http::{
         exchange::{EscapeLog, Exchange},
-        phases::Next,
+        phases::{CLIENT_CLOSED, Next},
     },
+    net::resolver,
     upstream::Group,
 };
 
-/// A place to send a request to.
+/// What is to be asked for.
 #[derive(Debug)]
-pub(super) struct Target<'g> {
-    /// The peers.
-    pub group: Arc<Group>,
-    /// Index of the group in the configuration; None when it was made for this request.
-    pub index: Option<usize>,
+pub(super) struct Destination<'g> {
     /// `$proxy_host`
     pub host: Cow<'g, [u8]>,
     /// `$proxy_port`
@@ -29,49 +35,43 @@ pub(super) struct Target<'g> {
     pub uri: Option<Vec<u8>>,
 }
 
-/// Why there is no target.
+/// Who is to be asked.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// The address makes no sense, or there is no port: 500.
-    Internal,
-    /// The name cannot be resolved: 502, and the log shows the try.
-    Unresolved,
+pub(super) enum Whom {
+    /// A group of the configuration, or one that was made for an address.
+    Group(Target),
+    /// A host by name, which is not resolved yet, and the port.
+    Name(Vec<u8>, u16),
 }
 
-impl Failure {
-    /// The answer to the client.
-    pub(super) fn into_next<'g>(self, x: &mut Exchange<'g>) -> Next<'g> {
-        match self {
-            Self::Internal => Next::Status(500),
-            Self::Unresolved => {
-                x.attempts.begin();
-                Next::Status(502)
-            }
-        }
-    }
+/// The peers that a request goes to.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// The peers.
+    pub group: Arc<Group>,
+    /// Index of the group in the configuration; None when it was made for this request.
+    pub index: Option<usize>,
 }
 
-/// Finds the target.
-pub(super) fn resolve<'g>(
+/// Finds out where a request goes; None when the address makes no sense.
+pub(super) fn find<'g>(
     x: &mut Exchange<'g>,
     pass: &'g ProxyPass,
-) -> Result<Target<'g>, Failure> {
+) -> Option<(Destination<'g>, Whom)> {
     match pass.target {
         PassTarget::Upstream(index) => {
-            let group = x.live.groups.get(index).ok_or(Failure::Internal)?;
-            Ok(Target {
-                group: Arc::clone(group),
-                index: Some(index),
+            let destination = Destination {
                 host: Cow::Borrowed(pass.host_header.as_bytes()),
                 port: Cow::Borrowed(pass.port.as_bytes()),
                 uri: None,
-            })
+            };
+            Some((destination, Whom::Group(Target::of(x, index)?)))
         }
         PassTarget::Variable => variable(x, pass),
     }
 }
 
-fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Result<Target<'g>, Failure> {
+fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'g>, Whom)> {
     let text = pass.url.to_vec(x);
     let Some(url) = text
         .get(7..)
@@ -81,29 +81,115 @@ fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Result<Target<'g>, Fa
             Level::Error,
             format_args!("invalid URL prefix in \"{}\"", text.escape_log()),
         );
-        return Err(Failure::Internal);
+        return None;
     };
-    let parsed = match parse(url) {
-        Ok(parsed) => parsed,
+    let url = match parse(url) {
+        Ok(url) => url,
         Err(what) => {
             x.log(
                 Level::Error,
                 format_args!("{what} in upstream \"{}\"", url.escape_log()),
             );
-            return Err(Failure::Internal);
+            return None;
         }
     };
-    let (index, group) = match known(x, &parsed) {
-        Some((index, group)) => (Some(index), group),
-        None => (None, made(x, &parsed)?),
+    let whom = match (known(x, &url), url.addr) {
+        (Some(index), _) => Whom::Group(Target::of(x, index)?),
+        (None, Some(addr)) => Whom::Group(Target::made(&url.host, vec![addr])),
+        (None, None) => Whom::Name(url.host, url.port),
     };
-    Ok(Target {
-        group,
-        index,
-        host: Cow::Owned(parsed.host_header),
-        port: Cow::Owned(parsed.port_text),
-        uri: parsed.uri,
-    })
+    let destination = Destination {
+        host: Cow::Owned(url.host_header),
+        port: Cow::Owned(url.port_text),
+        uri: url.uri,
+    };
+    Some((destination, whom))
+}
+
+impl Whom {
+    /// The peers; a name is resolved now.
+    pub(super) async fn resolve<'g>(self, x: &mut Exchange<'g>) -> Result<Target, Next<'g>> {
+        let (host, port) = match self {
+            Self::Group(target) => return Ok(target),
+            Self::Name(host, port) => (resolver::normal(&host), port),
+        };
+        let Some(conf) = &x.location.core.resolver else {
+            x.log(
+                Level::Error,
+                format_args!("no resolver defined to resolve {}", host.escape_log()),
+            );
+            return Err(Next::Status(502));
+        };
+        let resolver = x.thread.resolver(conf);
+        let mut resolved = pin!(resolver.resolve(&host, x.location.core.resolver_timeout));
+        let watch = !x.location.proxy.ignore_client_abort;
+        let result = poll_fn(|cx| match resolved.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if watch => x.conn.poll_closed(cx).map(|()| None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
+        match result {
+            Some(Ok(ips)) => {
+                let addrs = ips.into_iter().map(|ip| Addr::Inet((ip, port).into()));
+                Ok(Target::made(&host, addrs.collect()))
+            }
+            Some(Err(error)) => {
+                let host = host.escape_log();
+                x.log(
+                    Level::Error,
+                    format_args!("{host} could not be resolved ({error})"),
+                );
+                Err(Next::Status(502))
+            }
+            None => {
+                x.log(
+                    Level::Info,
+                    format_args!("client prematurely closed connection"),
+                );
+                x.broken = true;
+                Err(Next::Terminate(CLIENT_CLOSED))
+            }
+        }
+    }
+}
+
+impl Target {
+    /// A group of the configuration.
+    fn of(x: &Exchange<'_>, index: usize) -> Option<Self> {
+        Some(Self {
+            group: Arc::clone(x.live.groups.get(index)?),
+            index: Some(index),
+        })
+    }
+
+    /// A group for one request (`ngx_http_upstream_create_round_robin_peer`).
+    fn made(host: &[u8], addrs: Vec<Addr>) -> Self {
+        let name: Arc<str> = String::from_utf8_lossy(host).into();
+        let server = UpstreamServer {
+            name: Arc::clone(&name),
+            addrs,
+            weight: 1,
+            max_fails: 1,
+            fail_timeout: Duration::from_secs(10),
+            max_conns: 0,
+            down: false,
+            backup: false,
+        };
+        let upstream = Upstream {
+            name,
+            port: 0,
+            explicit: false,
+            servers: vec![server],
+            method: Method::RoundRobin,
+            zone: None,
+            keepalive: None,
+        };
+        Self {
+            group: Arc::new(Group::new(&upstream, None, clock::now().millis())),
+            index: None,
+        }
+    }
 }
 
 /// An address of `proxy_pass` taken apart.
@@ -206,44 +292,11 @@ fn ip(host: &[u8]) -> Option<IpAddr> {
     text.parse().ok()
 }
 
-/// The group of the configuration that the address names.
-fn known(x: &Exchange<'_>, url: &Url) -> Option<(usize, Arc<Group>)> {
+/// Index of the group of the configuration that the address names.
+fn known(x: &Exchange<'_>, url: &Url) -> Option<usize> {
     let upstreams = &x.live.http().upstreams;
-    let index = upstreams.iter().position(|upstream| {
+    upstreams.iter().position(|upstream| {
         upstream.name.as_bytes().eq_ignore_ascii_case(&url.host)
             && ((upstream.port == 0 && !url.has_port) || upstream.port == url.port)
-    })?;
-    Some((index, Arc::clone(x.live.groups.get(index)?)))
-}
-
-/// A group of one peer for an address.
-fn made(x: &mut Exchange<'_>, url: &Url) -> Result<Arc<Group>, Failure> {
-    let name: Arc<str> = String::from_utf8_lossy(&url.host).into();
-    let Some(addr) = url.addr.clone() else {
-        x.log(
-            Level::Error,
-            format_args!("no resolver defined to resolve {name}"),
-        );
-        return Err(Failure::Unresolved);
-    };
-    let server = UpstreamServer {
-        name: Arc::clone(&name),
-        addrs: vec![addr],
-        weight: 1,
-        max_fails: 1,
-        fail_timeout: Duration::from_secs(10),
-        max_conns: 0,
-        down: false,
-        backup: false,
-    };
-    let upstream = Upstream {
-        name,
-        port: url.port,
-        explicit: false,
-        servers: vec![server],
-        method: Method::RoundRobin,
-        zone: None,
-        keepalive: None,
-    };
-    Ok(Arc::new(Group::new(&upstream, None, clock::now().millis())))
+    })
 }

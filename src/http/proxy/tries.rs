@@ -28,13 +28,10 @@ use crate::{
 pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target<'g>,
+    target: Target,
     built: Built,
 ) -> Next<'g> {
-    let bind = match bind(x, proxy) {
-        Ok(bind) => bind,
-        Err(next) => return next,
-    };
+    let bind = bind(x, proxy);
     let limits = Limits {
         tries: proxy.next_upstream_tries,
         timeout: proxy.next_upstream_timeout,
@@ -53,6 +50,8 @@ pub(super) async fn run<'g>(
         let mut attempt = Box::new(Attempt::new(lease, bind.clone()));
         attempt.head.headers = std::mem::take(&mut x.upstream_headers);
         attempt.head.headers.clear();
+        attempt.head.status_text = std::mem::take(&mut x.response.status_line);
+        attempt.head.status_text.clear();
         let failed = match attempt.run(x, proxy, &target, &built).await {
             Ok(()) => match next_status(x, proxy, &tries, &attempt) {
                 Some(fail) => fail,
@@ -67,31 +66,27 @@ pub(super) async fn run<'g>(
 }
 
 /// `proxy_bind`
-fn bind<'g>(x: &mut Exchange<'g>, proxy: &Proxy) -> Result<Option<Addr>, Next<'g>> {
-    let Some(bind) = &proxy.bind else {
-        return Ok(None);
-    };
-    if let Some(fixed) = &bind.fixed {
-        return Ok(Some(fixed.clone()));
+fn bind(x: &mut Exchange<'_>, proxy: &Proxy) -> Option<Addr> {
+    let bind = proxy.bind.as_ref()?;
+    if bind.fixed.is_some() {
+        return bind.fixed.clone();
     }
     let text = bind.addr.to_vec(x);
     if text.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let text = String::from_utf8_lossy(&text).into_owned();
+    let text = String::from_utf8_lossy(&text);
     let addr = text.parse::<SocketAddr>().ok().or_else(|| {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         bare.parse().ok().map(|ip| SocketAddr::new(ip, 0))
     });
-    if let Some(addr) = addr {
-        Ok(Some(Addr::Inet(addr)))
-    } else {
+    if addr.is_none() {
         x.log(
             Level::Error,
             format_args!("invalid local address \"{text}\""),
         );
-        Ok(None)
     }
+    addr.map(Addr::Inet)
 }
 
 fn pick<'g>(
@@ -172,9 +167,8 @@ fn may_repeat(x: &Exchange<'_>, proxy: &Proxy, request_sent: bool) -> bool {
 fn status_of(fail: Fail) -> u16 {
     match fail {
         Fail::Timeout => 504,
-        Fail::Status(status) => status,
+        Fail::Status(status) | Fail::ClientBody(status) => status,
         Fail::ClientGone => CLIENT_CLOSED,
-        Fail::ClientBody(status) => status,
         Fail::Internal => 500,
         Fail::Error | Fail::InvalidHeader => 502,
     }
@@ -185,7 +179,7 @@ fn after_failure<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
     tries: &mut Tries,
-    target: &Target<'_>,
+    target: &Target,
     attempt: Box<Attempt>,
     fail: Fail,
 ) -> Option<Next<'g>> {
@@ -218,7 +212,7 @@ fn after_failure<'g>(
         }
         _ => attempt.lease.finish(Outcome::Failed, now),
     };
-    log_disabled(x, &released);
+    log_disabled(x, released);
     match fail {
         Fail::ClientGone => {
             x.log(
@@ -237,7 +231,7 @@ fn after_failure<'g>(
     (!again).then_some(Next::Status(status))
 }
 
-fn log_disabled(x: &Exchange<'_>, released: &Released) {
+pub(super) fn log_disabled(x: &Exchange<'_>, released: Released) {
     if released.disabled {
         x.log(
             Level::Warn,
@@ -250,7 +244,7 @@ fn log_disabled(x: &Exchange<'_>, released: &Released) {
 async fn respond<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target<'g>,
+    target: Target,
     built: Built,
     mut attempt: Box<Attempt>,
 ) -> Next<'g> {
@@ -268,7 +262,7 @@ async fn respond<'g>(
     }
     x.upgrading = attempt.head.status == 101 && x.request.headers.has(Known::Upgrade);
     x.response.clean_for_upstream();
-    headers::copy(x, proxy, &attempt.head);
+    headers::copy(x, proxy, &mut attempt.head);
     if let Err(next) = output::send_header(x) {
         close(x, &target, attempt, bodiless);
         return next;
@@ -324,12 +318,7 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub(super) fn close(
-    x: &mut Exchange<'_>,
-    target: &Target<'_>,
-    attempt: Box<Attempt>,
-    bodiless: bool,
-) {
+pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>, bodiless: bool) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
@@ -338,7 +327,7 @@ pub(super) fn close(
 /// Ends a try: the record's time, the peer's state, the connection.
 pub(super) fn release(
     x: &mut Exchange<'_>,
-    target: &Target<'_>,
+    target: &Target,
     attempt: Box<Attempt>,
     outcome: Outcome,
     reusable: bool,
@@ -348,7 +337,7 @@ pub(super) fn release(
         record.response_time = Some(now.saturating_sub(attempt.start));
     }
     let released = attempt.lease.finish(outcome, now);
-    log_disabled(x, &released);
+    log_disabled(x, released);
     if reusable
         && let Some(place) = pool::place(&target.group, target.index, x.location.id)
         && let Some(conn) = attempt.conn

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{attempt::Attempt, peer::PeerConn};
+use super::{attempt::Attempt, peer::PeerConn, tries};
 use crate::{
     common::clock,
     conf::model::{Level, Proxy},
@@ -40,9 +40,10 @@ pub(super) async fn tunnel<'g>(
     x.action = Action::Upgraded;
     x.keepalive = false;
     if let Err(next) = output::write(x).await {
-        attempt
+        let released = attempt
             .lease
             .finish(Outcome::Aborted, clock::now().millis());
+        tries::log_disabled(x, released);
         return next;
     }
     let Some(mut upstream) = attempt.conn.take() else {
@@ -156,5 +157,6 @@ fn finish(x: &mut Exchange<'_>, attempt: Box<Attempt>, (down, up): (&Way, &Way))
         record.response_length += down.moved;
     }
     x.request.length += up.moved;
-    attempt.lease.finish(Outcome::Ok, now);
+    let released = attempt.lease.finish(Outcome::Ok, now);
+    tries::log_disabled(x, released);
 }

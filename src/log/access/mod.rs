@@ -23,14 +23,12 @@ use crate::{
         clock::{self, Now},
         errno::Errno,
     },
-    conf::model::{AccessLog, Level, LogTarget, Root},
+    conf::model::{AccessLog, Level, LogTarget, OpenFileCache, Root},
     vars::Source,
 };
 
 /// A buffer without `buffer=`, bytes.
 const BUFFER: usize = 32 * 1024;
-/// How old a line may get without `flush=`.
-
 /// The access logs of one thread for one configuration.
 #[derive(Debug)]
 pub struct AccessLogs {
@@ -92,6 +90,8 @@ pub struct Place<'a> {
     pub conn: u64,
     /// `root` or `alias` of the location: a path with variables is opened only where that exists.
     pub root: &'a Root,
+    /// `open_log_file_cache` of the location.
+    pub cache: Option<OpenFileCache>,
 }
 
 impl AccessLogs {

@@ -48,6 +48,7 @@ fn place(root: &Root) -> Place<'_> {
         error: ErrorSink::default(),
         conn: 1,
         root,
+        cache: None,
     }
 }
 
