@@ -6,6 +6,7 @@
 mod support;
 
 mod balance;
+mod experiment;
 mod framing;
 mod h1;
 mod hash;
