@@ -109,6 +109,14 @@ pub(super) fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
             x.timed_out = true;
             Next::Terminate(408)
         }
+        ConnError::Gone => {
+            x.log(
+                Level::Info,
+                format_args!("client prematurely closed connection"),
+            );
+            x.broken = true;
+            Next::Terminate(super::phases::CLIENT_CLOSED)
+        }
         ConnError::Io(error) => {
             x.log(
                 Level::Info,
