@@ -4,7 +4,7 @@
 
 use super::{
     exchange::Exchange,
-    h1::known::Known,
+    h1::{known::Known, uri},
     output,
     phases::{self, Next},
     status,
@@ -32,6 +32,17 @@ pub(super) async fn respond<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     x.request.body.discarded = true;
     x.response.error_status = status::visible(code);
     send_page(x, code).await
+}
+
+/// A page that sends old MSIE elsewhere, instead of a redirect (`msie_refresh`).
+fn refresh_page(x: &mut Exchange<'_>) -> Vec<u8> {
+    let address = x.response.headers.get(Known::Location).unwrap_or_default();
+    let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
+    uri::escape(address, uri::Escape::Refresh, &mut page);
+    page.extend_from_slice(b"\"></head><body></body></html>\r\n");
+    x.response.headers.remove(Known::Location);
+    x.response.error_status = 200;
+    page
 }
 
 /// An `error_page` of the configuration.
@@ -83,20 +94,26 @@ async fn send_page<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     response.headers.remove(Known::LastModified);
     response.headers.remove(Known::ETag);
     let mut body = Vec::new();
-    if let Some(page) = page {
+    let agent = x.request.agent();
+    let core = &x.location.core;
+    let refresh = core.msie_refresh
+        && matches!(x.response.error_status, 301 | 302)
+        && x.response.headers.has(Known::Location)
+        && agent.msie;
+    if refresh {
+        body = refresh_page(x);
+    } else if let Some(page) = page {
         body.extend_from_slice(page.as_bytes());
-        let agent = x.request.agent();
-        if x.location.core.msie_padding
-            && (agent.msie || agent.chrome)
-            && x.request.version >= 1000
-            && code >= 400
-        {
+        let hides_short_pages = agent.msie || agent.chrome;
+        if core.msie_padding && hides_short_pages && x.request.version >= 1000 && code >= 400 {
             body.extend_from_slice(status::MSIE_PADDING.as_bytes());
         }
-        response.content_type = b"text/html".to_vec();
-        response.plain_type = true;
     }
-    response.content_length = Some(body.len() as u64);
+    if !body.is_empty() {
+        x.response.content_type = b"text/html".to_vec();
+        x.response.plain_type = true;
+    }
+    x.response.content_length = Some(body.len() as u64);
     output::send_body(x, body).await
 }
 

@@ -25,14 +25,14 @@ pub(super) const ROWS: &[Row] = &[
         worker_connections,
         "Limits how many connections a thread has at once.",
     ),
-    Row::new(
+    Row::accepted(
         "multi_accept",
         EVENTS,
         FLAG,
         |r, s| flag(&mut draft(r).multi_accept, s),
         "Accepts all waiting connections at once.",
     ),
-    Row::new(
+    Row::accepted(
         "debug_connection",
         EVENTS,
         TAKE1,

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| flag(&mut r.loc.gzip.on, s),
         "Compresses responses.",
     ),
-    Row::new(
+    Row::accepted(
         "gzip_buffers",
         HSL,
         TAKE2,

@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
         },
         "Writes every request's body to a file.",
     ),
-    Row::new(
+    Row::accepted(
         "client_body_in_single_buffer",
         HSL,
         FLAG,
@@ -108,14 +108,14 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| num(&mut r.srv.core.max_headers, s),
         "Limits the number of a request's header fields.",
     ),
-    Row::new(
+    Row::accepted(
         "connection_pool_size",
         HTTP | SERVER,
         TAKE1,
         |r, s| pool_size(&mut r.srv.core.connection_pool_size, s),
         "Sets how much memory nginx allocates for a connection at first.",
     ),
-    Row::new(
+    Row::accepted(
         "request_pool_size",
         HTTP | SERVER,
         TAKE1,
@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Row] = &[
         },
         "Says whether all kinds of access control must agree or any.",
     ),
-    Row::new(
+    Row::accepted(
         "auth_delay",
         HSL,
         TAKE1,
@@ -170,14 +170,14 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| msec(&mut r.loc.core.send_timeout, s),
         "Bounds the time between two writes to a client.",
     ),
-    Row::new(
+    Row::accepted(
         "send_lowat",
         HSL,
         TAKE1,
         send_lowat,
         "Sets the smallest write to a client where the system can.",
     ),
-    Row::new(
+    Row::accepted(
         "sendfile",
         HSLI,
         FLAG,
@@ -191,14 +191,14 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| flag(&mut r.loc.core.tcp_nodelay, s),
         "Sends small packets at once.",
     ),
-    Row::new(
+    Row::accepted(
         "tcp_nopush",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.tcp_nopush, s),
         "Sends full packets only while there is more.",
     ),
-    Row::new(
+    Row::accepted(
         "postpone_output",
         HSL,
         TAKE1,
@@ -334,7 +334,7 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| flag(&mut r.loc.core.log_not_found, s),
         "Logs files that are not there.",
     ),
-    Row::new(
+    Row::accepted(
         "log_subrequest",
         HSL,
         FLAG,
@@ -400,28 +400,28 @@ pub(super) const ROWS: &[Row] = &[
         disable_symlinks,
         "Refuses files behind symbolic links.",
     ),
-    Row::new(
+    Row::accepted(
         "subrequest_output_buffer_size",
         HSL,
         TAKE1,
         |r, s| bytes(&mut r.loc.core.subrequest_output_buffer_size, s),
         "Sets the buffer for the response of a subrequest.",
     ),
-    Row::new(
+    Row::accepted(
         "directio",
         HSL,
         TAKE1,
         directio,
         "Reads large files around the system's cache.",
     ),
-    Row::new(
+    Row::accepted(
         "output_buffers",
         HSL,
         TAKE2,
         |r, s| bufs(&mut r.loc.core.output_buffers, s),
         "Sets the buffers for reading files.",
     ),
-    Row::new(
+    Row::accepted(
         "read_ahead",
         HSL,
         TAKE1,

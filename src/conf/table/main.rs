@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         working_directory,
         "Sets the worker's current directory.",
     ),
-    Row::new(
+    Row::accepted(
         "env",
         MAIN,
         TAKE1,

@@ -192,7 +192,7 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| bufs(&mut r.loc.proxy.buffers, s),
         "Sets the buffers of a response.",
     ),
-    Row::new(
+    Row::accepted(
         "proxy_busy_buffers_size",
         HSL,
         TAKE1,
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| bytes(&mut r.loc.proxy.max_temp_file_size, s),
         "Limits what of a response waits in a file; 0 turns files off.",
     ),
-    Row::new(
+    Row::accepted(
         "proxy_temp_file_write_size",
         HSL,
         TAKE1,
@@ -248,7 +248,7 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| msec(&mut r.loc.proxy.read_timeout, s),
         "Bounds the time between two reads from a server.",
     ),
-    Row::new(
+    Row::accepted(
         "proxy_send_lowat",
         HSL,
         TAKE1,

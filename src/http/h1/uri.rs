@@ -140,6 +140,8 @@ pub enum Escape {
     Uri,
     /// For an argument: also `& + ;`.
     Args,
+    /// For an address within an attribute of a page.
+    Refresh,
 }
 
 const fn table(also: &[u8]) -> [bool; 256] {
@@ -158,12 +160,17 @@ const fn table(also: &[u8]) -> [bool; 256] {
 }
 
 const URI: [bool; 256] = table(b"\"#%<>?\\^`{|}");
+const REFRESH: [bool; 256] = table(b"\"'<>\\^`{|~");
 const ARGS: [bool; 256] = table(b"\"#%<>?\\^`{|}&+;");
 
 /// Appends `text` with `%XX` for what `what` says.
 pub fn escape(text: &[u8], what: Escape, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let table = if what == Escape::Uri { &URI } else { &ARGS };
+    let table = match what {
+        Escape::Uri => &URI,
+        Escape::Args => &ARGS,
+        Escape::Refresh => &REFRESH,
+    };
     for &byte in text {
         if table[usize::from(byte)] {
             out.extend_from_slice(&[
