@@ -40,8 +40,7 @@ impl Thread {
     /// Serves a connection from `peer` that was accepted at socket number `socket`, to its end.
     pub async fn serve(self: Rc<Self>, io: Io, peer: Addr, socket: usize) {
         self.opened();
-        let live = self.live.clone();
-        let _count = live.counts.connection();
+        let _count = self.tally.connection();
         let conn = Box::new(Conn::new(io, peer, clock::now()));
         let id = conn.id;
         serve(&self, conn, socket).await;
@@ -158,13 +157,13 @@ async fn request(
     mut conn: Box<Conn>,
 ) -> (Box<Conn>, After) {
     conn.requests += 1;
-    let mut count = thread.live.counts.request();
+    let count = thread.tally.request();
     let mut x = Exchange::new(thread, listen, conn);
     x.pipelined = pipelined;
     let deadline = Some(x.started.after(x.server.core.client_header_timeout));
     match head::read(&mut x, deadline).await {
         Head::Ready => {
-            count.answer();
+            count.begin_writing();
             phases::run(&mut x).await;
         }
         Head::Refused(status) => {

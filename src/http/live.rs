@@ -1,104 +1,14 @@
 //! What all threads of a worker share: the configuration and the live things built from it.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
+use super::counts::Counts;
 use crate::{
     common::clock,
     conf::model::{self, Location, Op},
     log::{ErrorSink, Logs},
     upstream::{Group, Snapshot},
 };
-
-/// Connections and requests of all threads, for `stub_status` and `$connections_*`.
-#[derive(Debug, Default)]
-pub struct Counts {
-    accepted: AtomicU64,
-    active: AtomicU64,
-    requests: AtomicU64,
-    reading: AtomicU64,
-    writing: AtomicU64,
-}
-
-/// The numbers at one moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Numbers {
-    pub accepted: u64,
-    pub active: u64,
-    pub requests: u64,
-    pub reading: u64,
-    pub writing: u64,
-    pub waiting: u64,
-}
-
-/// Counts a request or a connection for as long as it lives.
-#[derive(Debug)]
-pub struct Counted<'a>(&'a AtomicU64);
-
-/// Counts a request among those whose head is read, then among those that are answered.
-#[derive(Debug)]
-pub struct CountedRequest<'a> {
-    count: Counted<'a>,
-    writing: &'a AtomicU64,
-}
-
-impl CountedRequest<'_> {
-    /// The head was read.
-    pub fn answer(&mut self) {
-        self.count = Counted::new(self.writing);
-    }
-}
-
-impl<'a> Counted<'a> {
-    fn new(counter: &'a AtomicU64) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(counter)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Counts {
-    /// The head of a request is read now.
-    pub fn request(&self) -> CountedRequest<'_> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        CountedRequest {
-            count: Counted::new(&self.reading),
-            writing: &self.writing,
-        }
-    }
-
-    /// A connection was accepted.
-    pub fn connection(&self) -> Counted<'_> {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
-        Counted::new(&self.active)
-    }
-
-    /// The numbers now.
-    pub fn read(&self) -> Numbers {
-        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        let (active, reading, writing) =
-            (get(&self.active), get(&self.reading), get(&self.writing));
-        Numbers {
-            accepted: get(&self.accepted),
-            active,
-            requests: get(&self.requests),
-            reading,
-            writing,
-            waiting: active.saturating_sub(reading + writing),
-        }
-    }
-}
 
 /// The http part of a generation.
 #[derive(Debug)]

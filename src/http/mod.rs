@@ -11,6 +11,7 @@ pub mod buffer;
 mod conn;
 mod connection;
 mod content;
+mod counts;
 mod error_page;
 mod exchange;
 mod filters;

@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    h1::headers::Headers, live::Live, out::Out, proxy::pool::Pools, request::Request,
-    response::Response,
+    counts::Tally, h1::headers::Headers, live::Live, out::Out, proxy::pool::Pools,
+    request::Request, response::Response,
 };
 use crate::{
     conf::model::{self, Level},
@@ -28,6 +28,7 @@ pub struct Thread {
     pub access: Rc<AccessLogs>,
     /// Idle connections to upstreams.
     pub pools: Pools,
+    pub(super) tally: Arc<Tally>,
     active: Cell<usize>,
     shutting_down: Cell<bool>,
     /// Idle client connections, to be woken when the thread shuts down.
@@ -57,6 +58,7 @@ impl Thread {
         let seed = crate::common::clock::now().micros()
             ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
         Rc::new(Self {
+            tally: live.counts.tally(),
             live,
             access,
             pools: Pools::default(),
@@ -73,6 +75,11 @@ impl Thread {
     /// Open client connections.
     pub fn active(&self) -> usize {
         self.active.get()
+    }
+
+    /// A connection was accepted and is closed at once.
+    pub fn turn_away(&self) {
+        self.tally.turned_away();
     }
 
     pub(super) fn opened(&self) {

@@ -223,7 +223,7 @@ fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<boo
                     VarId::ConnectionsActive => counts.active,
                     VarId::ConnectionsReading => counts.reading,
                     VarId::ConnectionsWriting => counts.writing,
-                    _ => counts.waiting,
+                    _ => counts.waiting(),
                 },
             )
         }

@@ -38,6 +38,7 @@ pub(super) async fn accept(door: Door) {
         match door.acceptor.accept().await {
             Ok(_) if door.count.open() >= door.limit => {
                 let limit = door.limit;
+                door.thread.turn_away();
                 door.log.emit(
                     Level::Alert,
                     None,

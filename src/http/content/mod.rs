@@ -92,11 +92,11 @@ pub(super) async fn stub_status<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
         counts.active,
         counts.accepted,
-        counts.accepted,
+        counts.handled,
         counts.requests,
         counts.reading,
         counts.writing,
-        counts.waiting
+        counts.waiting()
     );
     x.response.status = 200;
     x.response.content_type = b"text/plain".to_vec();
