@@ -377,7 +377,7 @@ pub(super) async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
     out.push(Piece::Static(b"HTTP/1.1 100 Continue\r\n\r\n"));
     let sent = x.conn.flush(&mut out, x.location.core.send_timeout).await;
     x.out = out;
-    // DIFFERS: the bytes of a 100 response do not count in $bytes_sent and $body_bytes_sent (behaviours L4).
+    // DIFFERS(continue): the bytes of a 100 response do not count in $bytes_sent and $body_bytes_sent (behaviours L4).
     x.sent_before += 25;
     sent.map_err(|_error| {
         x.broken = true;

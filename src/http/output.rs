@@ -16,7 +16,7 @@ use crate::{
     conf::model::{Level, ServerTokens},
 };
 
-/// Our name.
+/// Our name. DIFFERS(product): nginx says nginx.
 pub(super) const SERVER: &str = "headwater";
 /// Our name and version.
 pub(super) const SERVER_FULL: &str = concat!("headwater/", env!("CARGO_PKG_VERSION"));

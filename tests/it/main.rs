@@ -6,6 +6,8 @@
 mod support;
 
 mod balance;
+mod differences;
+mod experiment;
 mod framing;
 mod h1;
 mod hash;
