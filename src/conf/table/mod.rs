@@ -202,12 +202,7 @@ fn turns_off(statement: &Statement) -> bool {
 
 /// `name` is nginx's, but not ours yet.
 pub(crate) fn unsupported(name: impl std::fmt::Display) -> Problem {
-    Problem::Message(unsupported_text(name))
-}
-
-/// The words of [`unsupported`].
-pub(crate) fn unsupported_text(name: impl std::fmt::Display) -> String {
-    format!("headwater does not support \"{name}\" yet")
+    Problem::Message(format!("headwater does not support \"{name}\" yet"))
 }
 
 fn check(row: &Row, statement: &Statement) -> Result<(), Problem> {
