@@ -72,8 +72,11 @@ fn request(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> 
         VarId::IsArgs => put(out, if request.args.is_empty() { b"" } else { b"?" }),
         VarId::ContentLength => content_length(x, out),
         VarId::ContentType => request.headers.join_variable("content_type", b", ", out),
-        // Empty when the target could not be decoded, not found when there was no request line.
-        VarId::DocumentUri | VarId::Uri => put(out, &request.uri) && !request.line.is_empty(),
+        // Empty when the target could not be decoded, not found when the request line could not be read so far.
+        VarId::DocumentUri | VarId::Uri => {
+            put(out, &request.uri);
+            !request.target().is_empty() || request.has_absolute_target
+        }
         VarId::Host => put(
             out,
             if request.host.is_empty() {

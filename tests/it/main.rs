@@ -17,5 +17,7 @@ mod least_time;
 mod log;
 mod mapping;
 mod next_upstream;
+mod proxy_protocol;
+mod resolver;
 mod timeouts;
 mod upgrade;

@@ -400,3 +400,31 @@ const WORDS: [&str; 46] = [
     "limit_except GET {",
     "types {",
 ];
+
+/// `off` wins over all other words, in whichever order they come.
+#[test]
+fn next_upstream_off_is_off() {
+    let http = http("server { location / {
+        proxy_pass http://127.0.0.1; proxy_next_upstream off; proxy_next_upstream error http_500; } }");
+    let next = location(&http, "/").proxy.next_upstream;
+    assert!(next.off && !next.error && !next.timeout && !next.http_500);
+}
+
+/// Blocks that inherit a resolver share it, so that they share what it knows.
+#[test]
+fn resolvers_are_shared() {
+    let http = http(
+        "resolver 127.0.0.1 [::1]:5353 valid=10s ipv6=off status_zone=z; resolver_timeout 0;
+        server { location /a { } location /b { resolver 127.0.0.2 valid=0; } }",
+    );
+    let (a, b) = (location(&http, "/a"), location(&http, "/b"));
+    let outer = http.location.core.resolver.as_ref().unwrap();
+    assert!(Arc::ptr_eq(outer, a.core.resolver.as_ref().unwrap()));
+    let servers = ["127.0.0.1:53", "[::1]:5353"].map(|addr| addr.parse().unwrap());
+    assert_eq!(outer.servers, servers);
+    assert_eq!(outer.valid, Some(Duration::from_secs(10)));
+    assert!(outer.ipv4 && !outer.ipv6);
+    let inner = b.core.resolver.as_ref().unwrap();
+    assert_eq!((inner.valid, inner.ipv6), (None, true));
+    assert_eq!(b.core.resolver_timeout, Duration::ZERO);
+}

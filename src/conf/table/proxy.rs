@@ -477,7 +477,21 @@ fn proxy_next_upstream(reader: &mut Reader, statement: &Statement) -> Result<(),
             ("updating", |set| &mut set.updating),
             ("off", |set| &mut set.off),
         ],
-    )
+    )?;
+    if let Some(set) = reader
+        .loc
+        .proxy
+        .next_upstream
+        .as_mut()
+        .filter(|set| set.off)
+    {
+        // Whatever else is said.
+        *set = NextUpstream {
+            off: true,
+            ..NextUpstream::default()
+        };
+    }
+    Ok(())
 }
 
 fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -1,7 +1,7 @@
 //! The sockets of one look-up.
 //!
-//! Each look-up has its own, connected to the server, so that its port is as hard to guess as the number of its query and only
-//! the server can answer.
+//! DIFFERS(resolver-ports): each look-up has its own, connected to the server, so that its port is as hard to guess as the
+//! number of its query and only the server can answer. In nginx all look-ups of a worker share one socket a server.
 
 use std::{
     future::Future,
