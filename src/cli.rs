@@ -16,7 +16,7 @@ use crate::{
     process::{self, Startup},
 };
 
-/// Where things are when the command line does not say.
+/// Where things are when the command line does not say. DIFFERS(paths): they are ours, beside those of an nginx.
 const PREFIX: &str = "/var/lib/headwater/";
 const CONF_FILE: &str = "headwater.conf";
 const CONF_PATH: &str = "/etc/headwater/headwater.conf";

@@ -271,7 +271,7 @@ impl Parser {
 
     fn include_file(&mut self, path: &Path, place: &Place) -> Vec<Node> {
         let problem = if self.open.iter().any(|open| open == path) {
-            // DIFFERS: nginx opens the file again and again until it has no descriptors left.
+            // DIFFERS(include-cycle): nginx opens the file again and again until it has no descriptors left.
             format!("\"{}\" includes itself", path.display())
         } else {
             match fs::read(path) {
@@ -308,7 +308,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
 /// The directory of a text that is no file.
 const NOWHERE: &str = "";
 
-/// Deeper nesting is an attack on the stack: nginx knows no context below nested locations anyway.
+/// DIFFERS(nesting): nginx reads blocks in blocks until its stack is full; no context needs nearly as many.
 const MAX_DEPTH: usize = 128;
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 
 use std::{
     fs::File,
+    future::poll_fn,
     io::{self, Write},
     path::PathBuf,
     rc::Rc,
+    task::Poll,
 };
 
 use super::{
@@ -19,7 +21,7 @@ use super::{
 use crate::{
     common::clock,
     conf::model::{BodyInFile, Level},
-    http::conn::ConnError,
+    http::conn::{Conn, ConnError, poll_fill},
 };
 
 /// A request's body, as far as it has been read.
@@ -195,6 +197,40 @@ pub(super) async fn read(x: &mut Exchange<'_>) -> Result<(), u16> {
     Ok(())
 }
 
+/// Reads what has come of a body that is to be passed on while it comes; one that has come whole is like any other.
+pub(super) async fn read_ahead(x: &mut Exchange<'_>) -> Result<(), u16> {
+    test_expect(x).await?;
+    let size = x.location.core.client_body_buffer_size;
+    loop {
+        let mut buf = std::mem::take(&mut x.conn.buf);
+        let taken = take(x, &mut buf);
+        x.conn.buf = buf;
+        taken?;
+        if x.request.body.is_read() {
+            x.request.body.unbuffered = false;
+            finish(x);
+            return Ok(());
+        }
+        if x.request.body.memory.len() >= size + size / 4 || !fill_now(&mut x.conn).await {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads what is there; false when that is nothing.
+async fn fill_now(conn: &mut Conn) -> bool {
+    if conn.buf.capacity() == 0 {
+        conn.buf = Buf::small();
+    }
+    conn.buf.compact();
+    poll_fn(|cx| {
+        let read = poll_fill(&mut conn.io, &mut conn.buf, cx);
+        conn.eof |= matches!(read, Poll::Ready(Ok(0)));
+        Poll::Ready(matches!(read, Poll::Ready(Ok(n)) if n > 0))
+    })
+    .await
+}
+
 /// The body's length is known now; a chunked one becomes one with a length.
 fn finish(x: &mut Exchange<'_>) {
     let body = &mut x.request.body;
@@ -270,7 +306,7 @@ async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
             x.timed_out = true;
             Err(408)
         }
-        Err(ConnError::Io(_)) => {
+        Err(ConnError::Gone | ConnError::Io(_)) => {
             x.broken = true;
             Err(400)
         }
@@ -341,7 +377,7 @@ pub(super) async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
     out.push(Piece::Static(b"HTTP/1.1 100 Continue\r\n\r\n"));
     let sent = x.conn.flush(&mut out, x.location.core.send_timeout).await;
     x.out = out;
-    // DIFFERS: the bytes of a 100 response do not count in $bytes_sent and $body_bytes_sent (behaviours L4).
+    // DIFFERS(continue): the bytes of a 100 response do not count in $bytes_sent and $body_bytes_sent (behaviours L4).
     x.sent_before += 25;
     sent.map_err(|_error| {
         x.broken = true;

@@ -13,7 +13,7 @@ use tokio::io::ReadBuf;
 use super::{buffer::Buf, exchange::Client, out::Out, timer::Timer};
 use crate::{
     common::{addr::Addr, clock::Now},
-    net::Io,
+    net::{Io, proxy_protocol::Header},
 };
 
 /// A client's connection.
@@ -31,6 +31,8 @@ pub(super) struct Conn {
     pub peer: Addr,
     /// The same as requests begin with.
     pub client: Client,
+    /// Who connected, as a proxy said in front of the first request.
+    pub proxied: Option<Box<Header>>,
     /// When it was accepted.
     pub started: Now,
     /// `$connection_requests`
@@ -51,6 +53,8 @@ pub(super) struct Conn {
 pub(super) enum ConnError {
     /// The deadline passed.
     Timeout,
+    /// The client is gone.
+    Gone,
     /// The socket failed.
     Io(io::Error),
 }
@@ -74,6 +78,7 @@ impl Conn {
             id: SERIAL.fetch_add(1, Ordering::Relaxed),
             client: Client::of(&peer),
             peer,
+            proxied: None,
             started: now,
             requests: 0,
             sent: 0,

@@ -17,8 +17,11 @@ use super::{
 };
 use crate::{
     common::{addr::Addr, clock},
-    conf::model::{LingeringClose, Listen},
-    net::Io,
+    conf::model::{Level, LingeringClose, Listen},
+    net::{
+        Io,
+        proxy_protocol::{self, HeaderError},
+    },
 };
 
 /// What happens to a connection after a request.
@@ -52,9 +55,14 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
         return;
     };
     let mut timeout = listen.default_server.core.client_header_timeout;
+    if listen.proxy_protocol
+        && !(wait(thread, &mut conn, timeout).await && take_proxy_header(thread, listen, &mut conn))
+    {
+        return;
+    }
     loop {
-        let pipelined = !conn.buf.is_empty();
-        if !pipelined && !wait(thread, &mut conn, timeout).await {
+        let pipelined = !conn.buf.is_empty() && conn.requests > 0;
+        if conn.buf.is_empty() && !wait(thread, &mut conn, timeout).await {
             return;
         }
         let (returned, after) = Box::pin(request(thread, (listen, pipelined), conn)).await;
@@ -68,6 +76,30 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
                 drop(conn.io.reset_on_close());
                 return;
             }
+        }
+    }
+}
+
+/// Takes the header of the PROXY protocol off what has come; false when there is none.
+fn take_proxy_header(thread: &Thread, listen: &Listen, conn: &mut Conn) -> bool {
+    match proxy_protocol::read(conn.buf.filled()) {
+        Ok((len, header)) => {
+            conn.buf.consume(len);
+            conn.proxied = header.map(Box::new);
+            true
+        }
+        Err(HeaderError::Silent) => false,
+        Err(error) => {
+            let sink = thread.live.error_sink(&listen.default_server.location);
+            let (client, server) = (&conn.client.text, &listen.bind_addr);
+            sink.emit(
+                Level::Error,
+                Some(conn.id),
+                format_args!(
+                    "{error} while reading PROXY protocol, client: {client}, server: {server}"
+                ),
+            );
+            false
         }
     }
 }
@@ -126,12 +158,15 @@ async fn request(
     mut conn: Box<Conn>,
 ) -> (Box<Conn>, After) {
     conn.requests += 1;
-    let _count = thread.live.counts.request();
+    let mut count = thread.live.counts.request();
     let mut x = Exchange::new(thread, listen, conn);
     x.pipelined = pipelined;
     let deadline = Some(x.started.after(x.server.core.client_header_timeout));
     match head::read(&mut x, deadline).await {
-        Head::Ready => phases::run(&mut x).await,
+        Head::Ready => {
+            count.answer();
+            phases::run(&mut x).await;
+        }
         Head::Refused(status) => {
             x.request.body.discarded = true;
             phases::refuse(&mut x, status).await;

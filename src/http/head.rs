@@ -145,7 +145,7 @@ async fn fill(x: &mut Exchange<'_>, deadline: Option<Now>) -> Result<(), Head> {
             );
             Err(Head::Gone(408))
         }
-        Err(ConnError::Io(_)) => Err(Head::Gone(400)),
+        Err(ConnError::Gone | ConnError::Io(_)) => Err(Head::Gone(400)),
     }
 }
 

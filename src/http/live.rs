@@ -22,7 +22,8 @@ pub struct Counts {
     accepted: AtomicU64,
     active: AtomicU64,
     requests: AtomicU64,
-    busy: AtomicU64,
+    reading: AtomicU64,
+    writing: AtomicU64,
 }
 
 /// The numbers at one moment.
@@ -41,6 +42,27 @@ pub struct Numbers {
 #[derive(Debug)]
 pub struct Counted<'a>(&'a AtomicU64);
 
+/// Counts a request among those whose head is read, then among those that are answered.
+#[derive(Debug)]
+pub struct CountedRequest<'a> {
+    count: Counted<'a>,
+    writing: &'a AtomicU64,
+}
+
+impl CountedRequest<'_> {
+    /// The head was read.
+    pub fn answer(&mut self) {
+        self.count = Counted::new(self.writing);
+    }
+}
+
+impl<'a> Counted<'a> {
+    fn new(counter: &'a AtomicU64) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -48,31 +70,33 @@ impl Drop for Counted<'_> {
 }
 
 impl Counts {
-    /// A request is served now.
-    pub fn request(&self) -> Counted<'_> {
+    /// The head of a request is read now.
+    pub fn request(&self) -> CountedRequest<'_> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.busy.fetch_add(1, Ordering::Relaxed);
-        Counted(&self.busy)
+        CountedRequest {
+            count: Counted::new(&self.reading),
+            writing: &self.writing,
+        }
     }
 
     /// A connection was accepted.
     pub fn connection(&self) -> Counted<'_> {
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        self.active.fetch_add(1, Ordering::Relaxed);
-        Counted(&self.active)
+        Counted::new(&self.active)
     }
 
     /// The numbers now.
     pub fn read(&self) -> Numbers {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        let (active, busy) = (get(&self.active), get(&self.busy));
+        let (active, reading, writing) =
+            (get(&self.active), get(&self.reading), get(&self.writing));
         Numbers {
             accepted: get(&self.accepted),
             active,
             requests: get(&self.requests),
-            reading: 0,
-            writing: busy,
-            waiting: active.saturating_sub(busy),
+            reading,
+            writing,
+            waiting: active.saturating_sub(reading + writing),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     conf::model::{Level, ServerTokens},
 };
 
-/// Our name.
+/// Our name. DIFFERS(product): nginx says nginx.
 pub(super) const SERVER: &str = "headwater";
 /// Our name and version.
 pub(super) const SERVER_FULL: &str = concat!("headwater/", env!("CARGO_PKG_VERSION"));
@@ -108,6 +108,14 @@ pub(super) fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
             );
             x.timed_out = true;
             Next::Terminate(408)
+        }
+        ConnError::Gone => {
+            x.log(
+                Level::Info,
+                format_args!("client prematurely closed connection"),
+            );
+            x.broken = true;
+            Next::Terminate(super::phases::CLIENT_CLOSED)
         }
         ConnError::Io(error) => {
             x.log(

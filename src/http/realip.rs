@@ -19,7 +19,7 @@ pub(super) fn apply(x: &mut Exchange<'_>) {
         RealipHeader::XRealIp => "x_real_ip".to_owned(),
         RealipHeader::XForwardedFor => "x_forwarded_for".to_owned(),
         RealipHeader::Name(name) => name.replace('-', "_"),
-        RealipHeader::ProxyProtocol => return,
+        RealipHeader::ProxyProtocol => return by_proxy_protocol(x),
     };
     let mut value = Vec::new();
     if !x.request.headers.join_variable(&name, b", ", &mut value) {
@@ -30,6 +30,21 @@ pub(super) fn apply(x: &mut Exchange<'_>) {
         x.client = Client {
             realip_done: true,
             ..Client::of(&addr)
+        };
+    }
+}
+
+/// `real_ip_header proxy_protocol`
+fn by_proxy_protocol(x: &mut Exchange<'_>) {
+    let Some(header) = &x.conn.proxied else {
+        return;
+    };
+    let found = forwarded(&x.client.addr, header.source.as_bytes(), &x.location.realip);
+    if let Some(Addr::Inet(mut addr)) = found {
+        addr.set_port(header.source_port);
+        x.client = Client {
+            realip_done: true,
+            ..Client::of(&Addr::Inet(addr))
         };
     }
 }

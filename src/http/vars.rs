@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     common::{addr::Addr, clock},
-    conf::model::SlotSource,
+    conf::model::{Level, SlotSource},
+    net::proxy_protocol::FactError,
     vars::{SlotId, Source, VarId},
 };
 
@@ -230,14 +231,45 @@ fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<boo
         | VarId::ProxyProtocolPort
         | VarId::ProxyProtocolServerAddr
         | VarId::ProxyProtocolServerPort
-        | VarId::InvalidReferer => false,
+        | VarId::ProxyProtocolTlv(_) => proxy_protocol(x, id, out),
+        VarId::InvalidReferer => false,
         _ => return None,
     })
 }
 
+/// `$proxy_protocol_*`
+fn proxy_protocol(x: &Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
+    let Some(header) = &x.conn.proxied else {
+        return false;
+    };
+    match id {
+        VarId::ProxyProtocolAddr => put(out, header.source.as_bytes()),
+        VarId::ProxyProtocolPort => put_port(out, Some(header.source_port)),
+        VarId::ProxyProtocolServerAddr => put(out, header.server.as_bytes()),
+        VarId::ProxyProtocolServerPort => put_port(out, Some(header.server_port)),
+        VarId::ProxyProtocolTlv(name) => match header.fact(name) {
+            Ok(value) => put_some(out, value.as_deref()),
+            Err(FactError::Silent) => false,
+            Err(error) => {
+                x.log(Level::Error, format_args!("{error}"));
+                false
+            }
+        },
+        _ => false,
+    }
+}
+
 /// `$tcpinfo_*`: the system's own account of the connection; not found where it has none.
-fn tcp_info(_x: &Exchange<'_>, _id: &VarId, _out: &mut Vec<u8>) -> bool {
-    false
+fn tcp_info(x: &Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
+    x.conn.io.tcp_info().is_some_and(|info| {
+        let number = match id {
+            VarId::TcpinfoRtt => info.rtt,
+            VarId::TcpinfoRttvar => info.rttvar,
+            VarId::TcpinfoSndCwnd => info.snd_cwnd,
+            _ => info.rcv_space,
+        };
+        put_number(out, number.into())
+    })
 }
 
 fn put_port(out: &mut Vec<u8>, port: Option<u16>) -> bool {

@@ -1,7 +1,7 @@
 //! Access logs whose path has variables.
 //!
-//! nginx opens and closes such a file for each line unless `open_log_file_cache` is there; here the last few stay
-//! open also then, and a look at the name before each line notices a file that was moved away. Mirrors
+//! DIFFERS(log-files): nginx opens and closes such a file for each line unless `open_log_file_cache` is there; here the
+//! last few stay open also then, and a look at the name before each line notices a file that was moved away. Mirrors
 //! `ngx_http_log_script_write` (`http/modules/ngx_http_log_module.c`) and `core/ngx_open_file_cache.c`.
 
 use std::{

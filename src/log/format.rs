@@ -57,7 +57,7 @@ fn escape_json(out: &mut Vec<u8>, start: usize) {
         start,
         |byte| needs_json(byte) || !byte.is_ascii(),
         |out, rest| {
-            // DIFFERS: nginx writes bytes that are no UTF-8 as they are, and then the line is no JSON.
+            // DIFFERS(json-log): nginx writes bytes that are no UTF-8 as they are, and then the line is no JSON.
             for chunk in rest.utf8_chunks() {
                 for &byte in chunk.valid().as_bytes() {
                     json_byte(byte, out);

@@ -4,6 +4,7 @@ mod bind;
 pub mod connect;
 mod io;
 pub mod listen;
+pub mod proxy_protocol;
 pub mod resolver;
 mod sockopt;
 

@@ -163,6 +163,7 @@ impl Master {
                 wishes.stop_accepting = true;
                 ", stop accepting connections"
             }
+            // DIFFERS(binary-upgrade): nginx starts the new binary beside the old one.
             SIGUSR2 => ", ignoring",
             SIGCHLD => {
                 wishes.reap = true;

@@ -17,6 +17,7 @@ pub(super) struct Door {
     /// Its number among the sockets of the configuration.
     pub(super) socket: usize,
     /// `worker_connections`
+    // DIFFERS(worker-connections): of clients alone; nginx counts connections to upstreams too.
     pub(super) limit: usize,
     /// No other thread accepts from the socket.
     pub(super) alone: bool,

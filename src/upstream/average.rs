@@ -19,7 +19,7 @@ impl Average {
 
     /// Adds a sample. The first one counts as it is.
     pub fn record(&mut self, sample: u64) {
-        // DIFFERS: "no sample" is not 0 ms. For nginx an average of 0 is none, so that one outlier at a peer that
+        // DIFFERS(no-sample): "no sample" is not 0 ms. For nginx an average of 0 is none, so that one outlier at a peer that
         // answers within the millisecond becomes its average unsmoothed.
         let sample = u32::try_from(sample).unwrap_or(u32::MAX);
         self.0 = Some(match self.0 {

@@ -22,7 +22,7 @@ pub struct Group {
     log_name: Arc<str>,
     /// Primary peers first, then backup ones.
     peers: Box<[Peer]>,
-    // DIFFERS: every thread shares one state, with or without `zone`; nginx's workers each learn alone without it.
+    // DIFFERS(shared-state): every thread shares one state, with or without `zone`; nginx's workers each learn alone without it.
     state: Mutex<State>,
     pub(super) primary: Side,
     pub(super) backup: Option<Side>,
@@ -71,7 +71,7 @@ impl Group {
         };
         let servers = servers(conf, false).chain(servers(conf, true));
         let mut state = State::new(servers.map(|(server, _)| server), compared);
-        // DIFFERS: averages, failures and weights outlive a reload.
+        // DIFFERS(reload): averages, failures and weights outlive a reload.
         if let Some(previous) = previous {
             previous.restore(&conf.name, &peers, &mut state, now);
         }

@@ -3,7 +3,7 @@
 //! One pool a thread and upstream, without locks and without I/O: closing what comes out, and noticing that an idle
 //! connection turned readable, is the caller's part. Mirrors `ngx_http_upstream_keepalive_module.c`.
 //!
-//! DIFFERS: the key is the caller's and holds everything that makes a connection what it is; nginx compares addresses.
+//! DIFFERS(pool-key): the key is the caller's and holds everything that makes a connection what it is; nginx compares addresses.
 
 use std::collections::VecDeque;
 

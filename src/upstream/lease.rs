@@ -133,7 +133,7 @@ impl Lease {
         if mode != event {
             return;
         }
-        // DIFFERS: sampled when it happens, also without `inflight`. nginx waits for the end of the response, so that
+        // DIFFERS(early-sample): sampled when it happens, also without `inflight`. nginx waits for the end of the response, so that
         // on long streams a peer with slow headers keeps getting requests.
         let mut state = self.group.state();
         state.record(self.index, event, own);
@@ -149,7 +149,7 @@ impl Lease {
         };
         state.record(self.index, LeastTimeMode::LastByte, response);
         for (event, time) in [
-            // DIFFERS: a connect that never happened is no sample; nginx averages -1.
+            // DIFFERS(connect-sample): a connect that never happened is no sample; nginx averages -1.
             (LeastTimeMode::Connect, self.connect),
             (LeastTimeMode::Header, self.header),
             (LeastTimeMode::FirstByte, self.first_byte),

@@ -107,7 +107,7 @@ pub(super) struct Inflight {
 impl Inflight {
     /// Folds their mean age into the average; before each pick, for each candidate that has some.
     pub(super) fn observe(&mut self, now: u64) {
-        // DIFFERS: one monotonic clock and saturating arithmetic. nginx subtracts one worker's cached clock from
+        // DIFFERS(one-clock): one monotonic clock and saturating arithmetic. nginx subtracts one worker's cached clock from
         // another's as unsigned numbers, and the peer goes to the cap for some 640 samples.
         let age = self.ages / u64::from(self.reqs.max(1)) + now.saturating_sub(self.changed);
         self.time.record(age);

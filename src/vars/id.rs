@@ -25,6 +25,8 @@ macro_rules! builtins {
             Cookie(Name),
             /// `$http_NAME`: a header of the request.
             Http(Name),
+            /// `$proxy_protocol_tlv_NAME`: a fact that a proxy in front told.
+            ProxyProtocolTlv(Name),
             /// `$sent_http_NAME`: a header of the response to the client.
             SentHttp(Name),
             /// `$sent_trailer_NAME`
@@ -141,10 +143,11 @@ builtins! {
 impl VarId {
     /// A variable of a family such as `http_x_real_ip`; `name` is lower case.
     fn prefixed(name: &str) -> Option<Self> {
-        let families: [(&str, fn(Name) -> Self); 8] = [
+        let families: [(&str, fn(Name) -> Self); 9] = [
             ("arg_", Self::Arg),
             ("cookie_", Self::Cookie),
             ("http_", Self::Http),
+            ("proxy_protocol_tlv_", Self::ProxyProtocolTlv),
             ("sent_http_", Self::SentHttp),
             ("sent_trailer_", Self::SentTrailer),
             ("upstream_http_", Self::UpstreamHttp),

@@ -100,7 +100,7 @@ impl Pattern {
     pub fn is_match(&self, subject: &[u8]) -> bool {
         match &self.engine {
             Engine::Linear(regex) => regex.is_match(subject),
-            // A match error (the backtracking limit) is no match, as in nginx, which logs it as an alert.
+            // DIFFERS(patterns): a match error (the backtracking limit) is no match; nginx logs an alert as well.
             Engine::Pcre(regex) => regex.is_match(subject).unwrap_or(false),
         }
     }

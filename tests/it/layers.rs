@@ -22,12 +22,12 @@ const LAYERS: [&[&str]; 9] = [
 const PURE: [&str; 5] = ["common", "vars", "conf", "upstream", "http/h1"];
 const IMPURE: [&str; 4] = ["tokio", "Instant::now", "SystemTime::now", "clock::now"];
 
-fn source() -> PathBuf {
+pub(crate) fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
 /// Every source file below `directory`.
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

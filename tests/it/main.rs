@@ -6,6 +6,7 @@
 mod support;
 
 mod balance;
+mod differences;
 mod experiment;
 mod framing;
 mod h1;

@@ -33,6 +33,7 @@ pub struct Main {
     /// `user` and its group, as written.
     pub user: Option<(String, Option<String>)>,
     /// `worker_processes`: threads of the worker, 1 or more; `auto` is already resolved.
+    // DIFFERS(threads): nginx starts as many processes.
     pub worker_processes: usize,
     /// `worker_rlimit_nofile`
     pub worker_rlimit_nofile: Option<u64>,

@@ -11,6 +11,7 @@ use crate::{
     conf::{
         error::ConfError,
         model::{Listen, ListenOptions, Server, ServerName, ServerNames},
+        table::unsupported_text,
     },
 };
 
@@ -156,6 +157,10 @@ fn listen(
     servers: &[Arc<Server>],
     warnings: &mut Vec<String>,
 ) -> Result<Listen, ConfError> {
+    if draft.proxy_protocol {
+        let what = format!("listen {} proxy_protocol", draft.options.addr);
+        return Err(ConfError::new(unsupported_text(what)));
+    }
     let here: Vec<&Arc<Server>> = draft
         .servers
         .iter()

@@ -159,6 +159,7 @@ fn is_family(id: Option<&VarId>) -> bool {
         Some(
             VarId::Arg(_)
             | VarId::Cookie(_)
+            | VarId::ProxyProtocolTlv(_)
             | VarId::SentTrailer(_)
             | VarId::UpstreamHttp(_)
             | VarId::UpstreamTrailer(_)
@@ -172,7 +173,6 @@ fn is_family(id: Option<&VarId>) -> bool {
 /// limits, caching, slices, signed links, identifiers.
 fn is_absent(name: &str) -> bool {
     name.starts_with("ssl_")
-        || name.starts_with("proxy_protocol_tlv_")
         || matches!(
             name,
             "http2"

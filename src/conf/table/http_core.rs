@@ -490,7 +490,7 @@ fn server_tokens(reader: &mut Reader, statement: &Statement) -> Result<(), Probl
         b"on" => ServerTokens::On,
         b"off" => ServerTokens::Off,
         b"build" => ServerTokens::Build,
-        // DIFFERS: nginx takes a text in its commercial edition only.
+        // DIFFERS(server-tokens): nginx takes a text in its commercial edition only.
         text => ServerTokens::Text(reader.template(text)?),
     });
     Ok(())

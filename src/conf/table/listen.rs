@@ -126,7 +126,7 @@ fn parameter(
         b"reuseport" => options.reuseport = true,
         b"multipath" => options.multipath = true,
         text if text.starts_with(b"accept_filter=") => {
-            // nginx logs this at level emerg and goes on.
+            // DIFFERS(accept-filter): nginx goes on too, but logs this at level emerg.
             let text =
                 format!("accept filters \"{word}\" are not supported on this platform, ignored");
             reader.warn(text, statement);

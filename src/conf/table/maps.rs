@@ -200,7 +200,7 @@ fn share(line: &Statement) -> Result<(u64, Box<[u8]>), Problem> {
     let share = share
         .ok_or_else(|| Problem::Message(format!("invalid percent value \"{}\"", line.name)))?;
     let Some(value) = line.args.first() else {
-        // DIFFERS: nginx takes the value of whatever line stood in memory before.
+        // DIFFERS(split-clients): nginx takes the value of whatever line stood in memory before.
         return Err(Problem::Message(format!(
             "no value for the percent value \"{}\"",
             line.name

@@ -189,6 +189,7 @@ pub(crate) fn dispatch(
         .and_then(|()| match row.support {
             Support::Honoured(read) | Support::Accepted(read) => read(reader, statement),
             Support::Refused if turns_off(statement) => Ok(()),
+            // DIFFERS(unsupported): what nginx has and we have not is an error, never swallowed.
             Support::Refused => Err(unsupported(name)),
         })
         .map_err(|problem| problem.at(statement))
@@ -201,7 +202,12 @@ fn turns_off(statement: &Statement) -> bool {
 
 /// `name` is nginx's, but not ours yet.
 pub(crate) fn unsupported(name: impl std::fmt::Display) -> Problem {
-    Problem::Message(format!("headwater does not support \"{name}\" yet"))
+    Problem::Message(unsupported_text(name))
+}
+
+/// The words of [`unsupported`].
+pub(crate) fn unsupported_text(name: impl std::fmt::Display) -> String {
+    format!("headwater does not support \"{name}\" yet")
 }
 
 fn check(row: &Row, statement: &Statement) -> Result<(), Problem> {

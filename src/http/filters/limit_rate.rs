@@ -1,11 +1,20 @@
 //! `limit_rate` and `limit_rate_after`. Mirrors the limit in `ngx_http_write_filter_module.c`: a second's worth may go out at
 //! once, counted in whole seconds of the clock.
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use crate::{
     common::clock::{self, Now},
-    http::{conn::ConnError, exchange::Exchange, out::Out, vars},
+    http::{
+        conn::{Conn, ConnError},
+        exchange::Exchange,
+        out::Out,
+        vars,
+    },
 };
 
 /// The limit of one response.
@@ -78,7 +87,7 @@ impl Limiter {
             let room = match self.allowed(x.bytes_sent()) {
                 Ok(room) => room,
                 Err(at) => {
-                    x.conn.timer.sleep_until(at).await;
+                    wait(&mut x.conn, at).await?;
                     continue;
                 }
             };
@@ -87,12 +96,23 @@ impl Limiter {
             if !out.is_empty() {
                 let pause = self.pause(written, x.bytes_sent());
                 if pause > Duration::ZERO {
-                    x.conn.timer.sleep_until(clock::now().after(pause)).await;
+                    wait(&mut x.conn, clock::now().after(pause)).await?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Waits until `end`, or until the client is gone (`ngx_http_test_reading`).
+async fn wait(conn: &mut Conn, end: Now) -> Result<(), ConnError> {
+    poll_fn(|cx| {
+        if conn.poll_closed(cx).is_ready() {
+            return Poll::Ready(Err(ConnError::Gone));
+        }
+        conn.timer.poll(cx, Some(end)).map(Ok)
+    })
+    .await
 }
 
 async fn write_some(
@@ -101,8 +121,7 @@ async fn write_some(
     room: u64,
     deadline: Now,
 ) -> Result<u64, ConnError> {
-    use std::task::{Poll, ready};
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         if let Poll::Ready(result) = out.poll_write(&mut x.conn.io, room, cx) {
             return Poll::Ready(match result {
                 Ok(n) => {

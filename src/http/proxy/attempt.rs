@@ -284,6 +284,9 @@ async fn send(
         sent: 0,
         last_chunk: built.chunked,
     };
+    if built.with_body && x.request.body.unbuffered && !x.request.body.memory.is_empty() {
+        sender.push(x.request.body.memory.clone(), x.request.chunked);
+    }
     let result = sender.run(x, proxy, conn, built).await;
     x.upstream_out = std::mem::take(&mut sender.out);
     if let Some(record) = x.attempts.current() {
@@ -380,22 +383,26 @@ impl Sender {
         if let Err(error) = taken {
             return Err(Fail::ClientBody(body::refuse(x, error)));
         }
-        let chunked = x.request.chunked;
         if !data.is_empty() {
-            if chunked {
-                let mut line = Vec::with_capacity(20);
-                chunked::begin(data.len(), &mut line);
-                self.out.push_vec(line);
-            }
-            self.out.push_vec(data);
-            if chunked {
-                self.out.push(Piece::Static(b"\r\n"));
-            }
+            self.push(data, x.request.chunked);
         }
         if x.request.body.is_read() && std::mem::take(&mut self.last_chunk) {
             self.out.push(Piece::Static(chunked::LAST));
         }
         Ok(())
+    }
+
+    /// Appends a part of the body.
+    fn push(&mut self, data: Vec<u8>, chunked: bool) {
+        if chunked {
+            let mut line = Vec::with_capacity(20);
+            chunked::begin(data.len(), &mut line);
+            self.out.push_vec(line);
+        }
+        self.out.push_vec(data);
+        if chunked {
+            self.out.push(Piece::Static(b"\r\n"));
+        }
     }
 }
 

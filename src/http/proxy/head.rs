@@ -201,6 +201,7 @@ impl ResponseHead {
     fn finish(&mut self) -> Progress {
         if self.status == 103 {
             // Early hints are no final response: on with the next status line.
+            // DIFFERS(early-hints): `$upstream_status` is that of the final response; in nginx it stays 103.
             *self = Self {
                 len: self.len,
                 ..Self::default()

@@ -39,7 +39,7 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         && !x.request.body.complete
         && (!x.request.chunked || proxy.http_version == ProxyVersion::Http11);
     if x.request.body.unbuffered {
-        if let Err(status) = body::test_expect(x).await {
+        if let Err(status) = body::read_ahead(x).await {
             return Next::Status(status);
         }
     } else if let Err(status) = body::read(x).await {

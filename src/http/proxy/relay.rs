@@ -259,6 +259,7 @@ impl<'g> Relay<'_, 'g> {
     }
 
     /// Reads from the upstream if there is room; true when something happened.
+    // DIFFERS(body-at-once): what was read goes out, with buffering too; nginx waits until a buffer of its own is full.
     fn poll_upstream(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.has_room() {
             return false;

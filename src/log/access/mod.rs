@@ -1,8 +1,8 @@
 //! Access logs: one set of buffers a thread.
 //!
-//! A line is rendered straight into its file's buffer. A buffer goes to the file's writer when it holds 32 KiB or is
-//! some ten milliseconds old; `buffer=`, `flush=` and `gzip=` change that as in nginx. Nothing is dropped, at the
-//! end neither: whoever ends a thread calls [`AccessLogs::flush`]. Mirrors `ngx_http_log_handler`
+//! A line is rendered straight into its file's buffer. A buffer is written when it holds 32 KiB, and before the
+//! thread waits for events again; `buffer=`, `flush=` and `gzip=` change that as in nginx. Nothing is dropped, at the end
+//! neither: whoever ends a thread calls [`AccessLogs::flush`]. Mirrors `ngx_http_log_handler`
 //! (`http/modules/ngx_http_log_module.c`).
 
 use std::{
@@ -29,6 +29,7 @@ use crate::{
 
 /// A buffer without `buffer=`, bytes.
 const BUFFER: usize = 32 * 1024;
+
 /// The access logs of one thread for one configuration.
 #[derive(Debug)]
 pub struct AccessLogs {
@@ -78,6 +79,7 @@ struct Buffer {
     gzip: Option<u32>,
     due: Option<Now>,
     /// Lines are written before the thread waits for events again, all of a turn in one write.
+    // DIFFERS(log-writes): nginx writes each line by itself.
     at_once: bool,
 }
 

@@ -50,7 +50,7 @@ fn decayed(average: u32, peer: &Memory, now: i64) -> u32 {
     if average == 0 || idle <= timeout {
         return average;
     }
-    // DIFFERS: the shift is clamped. nginx shifts by 64 or more, that is not at all, once a peer was idle for
+    // DIFFERS(long-idle): the shift is clamped. nginx shifts by 64 or more, that is not at all, once a peer was idle for
     // 64 * (fail_timeout + 1) seconds.
     u32::try_from(idle / (timeout + 1)).map_or(0, |shift| average.checked_shr(shift).unwrap_or(0))
 }

@@ -137,7 +137,7 @@ fn inflight_sees_a_hung_peer() {
     }
 }
 
-/// DIFFERS: a header is sampled when it arrives, so long streams do not hide slow headers.
+/// DIFFERS(early-sample): a header is sampled when it arrives, so long streams do not hide slow headers.
 #[test]
 fn headers_count_before_the_end_of_the_stream() {
     let group = group(HEADER, 2);
@@ -159,7 +159,7 @@ fn headers_count_before_the_end_of_the_stream() {
     assert!(hits[0] >= 18, "{hits:?}");
 }
 
-/// DIFFERS: 0 ms is a sample.
+/// DIFFERS(no-sample): 0 ms is a sample.
 #[test]
 fn an_outlier_at_a_fast_peer_is_smoothed() {
     let group = group(HEADER, 2);
@@ -170,7 +170,7 @@ fn an_outlier_at_a_fast_peer_is_smoothed() {
     assert_eq!(group.state().memory[index].times.header.millis(), Some(50));
 }
 
-/// DIFFERS: a connect that never happened is no sample.
+/// DIFFERS(connect-sample): a connect that never happened is no sample.
 #[test]
 fn no_connect_is_no_sample() {
     let mode = LeastTimeMode::Connect;
@@ -186,7 +186,7 @@ fn no_connect_is_no_sample() {
     assert_eq!(group.state().memory[1].times.response, Average::default());
 }
 
-/// DIFFERS: one clock, saturating; a thread whose clock is behind does no harm.
+/// DIFFERS(one-clock): one clock, saturating; a thread whose clock is behind does no harm.
 #[test]
 fn clocks_of_two_threads_may_differ() {
     let group = group(INFLIGHT, 2);
@@ -323,7 +323,7 @@ fn implicit_upstreams_are_logged_by_host() {
     }
 }
 
-/// DIFFERS: averages, failures and weights outlive a reload.
+/// DIFFERS(reload): averages, failures and weights outlive a reload.
 #[test]
 fn a_reload_keeps_what_was_learnt() {
     let conf = upstream(
