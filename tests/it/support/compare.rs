@@ -77,7 +77,7 @@ pub(crate) fn ours<T: Debug>(conf: &str, script: impl Fn(&mut Subject) -> T) -> 
 
 /// What the script returned, and the same as text without addresses.
 fn run<T: Debug>(program: Program, conf: &str, script: impl Fn(&mut Subject) -> T) -> (T, String) {
-    let mut subject = Subject::start(program, conf);
+    let mut subject = Subject::start(&program, conf);
     let observed = script(&mut subject);
     let text = subject.mask(&format!("{observed:#?}"));
     subject.stop();
