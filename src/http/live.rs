@@ -28,7 +28,6 @@ pub struct Counts {
 
 /// The numbers at one moment.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "named as in stub_status")]
 pub struct Numbers {
     pub accepted: u64,
     pub active: u64,

@@ -48,9 +48,4 @@ impl Timer {
             self.set_for = deadline;
         }
     }
-
-    /// Waits until `deadline`.
-    pub(super) async fn sleep_until(&mut self, deadline: Now) {
-        std::future::poll_fn(|cx| self.poll(cx, Some(deadline))).await;
-    }
 }

@@ -451,7 +451,7 @@ fn slot_value(x: &mut Exchange<'_>, slot: SlotId, out: &mut Vec<u8>) -> bool {
                 if x.location.uninitialized_variable_warn {
                     let name = &definition.name;
                     x.log(
-                        crate::conf::model::Level::Warn,
+                        Level::Warn,
                         format_args!("using uninitialized \"{name}\" variable"),
                     );
                 }

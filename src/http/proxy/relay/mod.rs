@@ -4,6 +4,8 @@
 //! and it is released at its last byte, however slow the client is. Without, each piece waits for the client.
 //! Mirrors `event/ngx_event_pipe.c` and the filters of `ngx_http_proxy_module.c`.
 
+mod feed;
+
 use std::{
     fs::File,
     future::poll_fn,
@@ -24,11 +26,8 @@ use crate::{
     http::{
         buffer::Buf,
         exchange::{Action, Exchange},
-        filters::{self, limit_rate::Limiter},
-        h1::{
-            chunked::{Decoder, Step},
-            headers::{self, Line},
-        },
+        filters::limit_rate::Limiter,
+        h1::chunked::Decoder,
         out::Piece,
         output,
         phases::{CLIENT_CLOSED, Next},
@@ -152,26 +151,6 @@ pub(super) async fn run<'g>(
 }
 
 impl<'g> Relay<'_, 'g> {
-    /// What came with the head.
-    fn take_preread(&mut self) {
-        let Some(attempt) = &mut self.attempt else {
-            return;
-        };
-        let buf = std::mem::take(&mut attempt.buf);
-        self.count(buf.len(), true);
-        self.feed(buf);
-    }
-
-    fn count(&mut self, n: usize, preread: bool) {
-        self.body_read += n as u64;
-        if let Some(record) = self.x.attempts.current() {
-            record.response_length += n as u64;
-            if !preread {
-                record.bytes_received += n as u64;
-            }
-        }
-    }
-
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
         // The header waits for the first bytes of the body, as nginx's `postpone_output` has it.
         let hold = self.mode.buffering && self.body_read == 0;
@@ -366,135 +345,6 @@ impl<'g> Relay<'_, 'g> {
             spill.len += bytes.len() as u64;
             Ok(piece)
         })
-    }
-
-    /// Takes bytes of the body.
-    fn feed(&mut self, mut buf: Buf) {
-        while !buf.is_empty() && self.end.is_none() {
-            match &mut self.framing {
-                Framing::Close => return filters::body(self.x, Piece::Buf(buf)),
-                Framing::Length(left) => {
-                    let n = usize::try_from(*left).map_or(buf.len(), |left| left.min(buf.len()));
-                    self.excess = buf.len() > n;
-                    *left -= n as u64;
-                    let done = *left == 0;
-                    buf.truncate(n);
-                    filters::body(self.x, Piece::Buf(buf));
-                    if done {
-                        self.complete();
-                    }
-                    return;
-                }
-                Framing::Chunked(decoder) => match decoder.step(buf.filled()) {
-                    Step::More => return,
-                    Step::Data { skip, data } => {
-                        buf.consume(skip);
-                        if data == buf.len() {
-                            return filters::body(self.x, Piece::Buf(buf));
-                        }
-                        let piece = Piece::Vec(buf.filled()[..data].to_vec(), 0);
-                        buf.consume(data);
-                        filters::body(self.x, piece);
-                    }
-                    Step::End(n) => {
-                        buf.consume(n);
-                        if self.proxy.pass_trailers {
-                            self.framing = Framing::Trailers;
-                        } else {
-                            self.excess = !buf.is_empty();
-                            return self.complete();
-                        }
-                    }
-                    Step::Invalid => {
-                        self.x.log(
-                            Level::Error,
-                            format_args!("upstream sent invalid chunked response"),
-                        );
-                        return self.stop_reading(End::Broken);
-                    }
-                },
-                Framing::Trailers => return self.trailers(buf),
-            }
-        }
-        if matches!(self.framing, Framing::Length(0)) && self.end.is_none() {
-            self.complete();
-        }
-    }
-
-    /// Trailer lines; a line that is cut is kept for the next read.
-    fn trailers(&mut self, mut buf: Buf) {
-        loop {
-            match headers::line(buf.filled(), true) {
-                Line::Partial => {
-                    if let Some(attempt) = &mut self.attempt {
-                        attempt.buf = buf;
-                    }
-                    return;
-                }
-                Line::End(n) => {
-                    buf.consume(n);
-                    self.excess = !buf.is_empty();
-                    return self.complete();
-                }
-                Line::Field {
-                    name, value, len, ..
-                } => {
-                    self.x.upstream_trailers.push_named(name, value);
-                    buf.consume(len);
-                }
-                Line::Invalid(_) => {
-                    self.x
-                        .log(Level::Error, format_args!("upstream sent invalid trailer"));
-                    return self.stop_reading(End::Broken);
-                }
-            }
-        }
-    }
-
-    /// The upstream closed the connection.
-    fn eof(&mut self) {
-        if matches!(self.framing, Framing::Close) {
-            self.complete();
-        } else {
-            self.x.log(
-                Level::Error,
-                format_args!("upstream prematurely closed connection"),
-            );
-            self.stop_reading(End::Broken);
-        }
-    }
-
-    /// The body is complete: the upstream is released before the client has everything.
-    fn complete(&mut self) {
-        if self.excess {
-            self.x.log(
-                Level::Warn,
-                format_args!("upstream sent more data than specified in \"Content-Length\" header"),
-            );
-        }
-        filters::finish(self.x);
-        self.stop_reading(End::Complete);
-    }
-
-    fn stop_reading(&mut self, end: End) {
-        self.end = Some(end);
-        if end != End::Complete {
-            filters::sync(self.x);
-        }
-        let Some(attempt) = self.attempt.take() else {
-            return;
-        };
-        let reusable = end == End::Complete
-            && !attempt.head.close
-            && !self.excess
-            && attempt.request_complete
-            && !matches!(self.framing, Framing::Close);
-        let outcome = if end == End::Complete {
-            Outcome::Ok
-        } else {
-            Outcome::Aborted
-        };
-        tries::release(self.x, self.target, attempt, outcome, reusable);
     }
 
     /// Whether a time has come; a timeout of the client ends it all.
