@@ -318,6 +318,7 @@ impl Subject {
     ///
     /// # Panics
     /// When it never does.
+    #[expect(clippy::unused_self, reason = "it reads as part of the script")]
     pub(crate) fn until(&self, holds: impl Fn() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
@@ -386,10 +387,7 @@ fn whole(conf: &str) -> String {
     if conf.contains("events {") {
         return format!("{main}\n{conf}");
     }
-    let temp: String = ["client_body", "proxy"]
-        .iter()
-        .map(|name| format!("{name}_temp_path {{{{dir}}}}/{name}_temp; "))
-        .collect();
+    let temp = "client_body_temp_path {{dir}}/client_body; proxy_temp_path {{dir}}/proxy;";
     format!(
         "{main}\nevents {{ worker_connections 1024; }}\nhttp {{\naccess_log off; {temp}\n{conf}\n}}\n"
     )
