@@ -9,7 +9,7 @@
 
 use std::{
     hint::black_box,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -67,9 +67,9 @@ fn methods() -> Vec<(&'static str, Method)> {
     ]
 }
 
-fn group(method: &Method, size: usize) -> Arc<Group> {
+fn group(method: &Method, size: u32) -> Arc<Group> {
     let servers = (0..size).map(|n| {
-        let addr = SocketAddr::from(([10, 0, (n / 250) as u8, (n % 250) as u8], 80));
+        let addr = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 80));
         UpstreamServer {
             name: addr.to_string().into(),
             addrs: vec![addr.into()],
@@ -84,6 +84,7 @@ fn group(method: &Method, size: usize) -> Arc<Group> {
     let conf = Upstream {
         name: "bench".into(),
         explicit: true,
+        port: 0,
         servers: servers.collect(),
         method: method.clone(),
         zone: None,
@@ -93,9 +94,9 @@ fn group(method: &Method, size: usize) -> Arc<Group> {
 }
 
 /// Nanoseconds of one request: the best of many short rounds, so that a busy machine does not show.
-fn cost(method: &Method, size: usize) -> f64 {
+fn cost(method: &Method, size: u32) -> f64 {
     let group = group(method, size);
-    let requests = 200_000 / (size as u32 + 20) + 50;
+    let requests = 200_000 / (size + 20) + 50;
     (0..100)
         .map(|round| {
             let start = Instant::now();
@@ -124,6 +125,6 @@ fn request(group: &Arc<Group>, n: u64) {
     };
     if let Ok(mut lease) = tries.next(&mut cx) {
         lease.header(now + n % 7);
-        black_box(lease.finish(Outcome::Ok, now + n % 7));
+        let _released = black_box(lease.finish(Outcome::Ok, now + n % 7));
     }
 }

@@ -73,6 +73,9 @@ impl Live {
     }
 
     /// The `http` block.
+    ///
+    /// # Panics
+    /// Without one, and then nothing listens.
     pub fn http(&self) -> &model::Http {
         self.config
             .http

@@ -69,9 +69,23 @@ const HOST: [u8; 256] = {
         #[expect(clippy::cast_possible_truncation, reason = "c < 256")]
         let byte = c as u8;
         table[c] = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => 1,
-            b'-' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b','
-            | b';' | b'=' => 1,
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'_'
+            | b'~'
+            | b'!'
+            | b'$'
+            | b'&'
+            | b'\''
+            | b'('
+            | b')'
+            | b'*'
+            | b'+'
+            | b','
+            | b';'
+            | b'=' => 1,
             b'.' => 2,
             b':' => 3,
             b'%' => 4,
@@ -166,11 +180,7 @@ pub(super) fn find_location(x: &mut Exchange<'_>) -> Match {
 fn search<'g>(x: &mut Exchange<'g>, locations: &'g Locations) -> bool {
     let mut no_regex = false;
     match prefix(&locations.prefixes, &x.request.uri) {
-        Some(Prefix::Exact(location)) => {
-            x.location = location;
-            return true;
-        }
-        Some(Prefix::Slash(location)) => {
+        Some(Prefix::Exact(location) | Prefix::Slash(location)) => {
             x.location = location;
             return true;
         }

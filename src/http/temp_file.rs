@@ -92,7 +92,7 @@ mod tests {
             .strip_prefix(dir.path().join("body"))
             .unwrap()
             .iter()
-            .map(|p| p.len())
+            .map(std::ffi::OsStr::len)
             .collect();
         assert_eq!(below, [1, 2, 10]);
         assert!(made.path.exists());

@@ -329,8 +329,7 @@ fn limit_rate(x: &mut Exchange<'_>) -> u64 {
 fn status(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
     let response = &x.response;
     let status = match (response.error_status, response.status) {
-        (0, status) => status,
-        (status, _) => status,
+        (0, status) | (status, _) => status,
     };
     let status = if status == 0 && x.request.version == 9 {
         9

@@ -10,6 +10,9 @@ use super::SlotId;
 /// A name such as the `x_real_ip` of `$http_x_real_ip`: lower case, `_` where a header has `-`.
 pub type Name = Arc<str>;
 
+/// What makes a variable of a family out of the rest of its name.
+type Family = fn(Name) -> VarId;
+
 macro_rules! builtins {
     ($($variant:ident $name:literal,)*) => {
         /// One variable, resolved when the configuration is read.
@@ -143,7 +146,7 @@ builtins! {
 impl VarId {
     /// A variable of a family such as `http_x_real_ip`; `name` is lower case.
     fn prefixed(name: &str) -> Option<Self> {
-        let families: [(&str, fn(Name) -> Self); 9] = [
+        let families: [(&str, Family); 9] = [
             ("arg_", Self::Arg),
             ("cookie_", Self::Cookie),
             ("http_", Self::Http),

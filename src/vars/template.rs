@@ -213,7 +213,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_bytes_compile_or_fail(text in proptest::collection::vec(proptest::num::u8::ANY, 0..60)) {
-            let _ = Template::compile(&text, &mut |_| VarId::Uri);
+            Template::compile(&text, &mut |_| VarId::Uri).ok();
         }
     }
 }

@@ -117,7 +117,7 @@ fn max_conns_refuses_the_rest() {
     }
 }
 
-/// Idle connections in the pool do not count for max_conns.
+/// Idle connections in the pool do not count for `max_conns`.
 #[test]
 fn idle_connections_are_no_load() {
     let conf = "

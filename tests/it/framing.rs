@@ -202,7 +202,7 @@ fn stray_bytes_stay_out_of_the_next_response() {
 fn head_has_no_body() {
     both(CONF, |s: &mut Subject| {
         s.backend("a", |conn| {
-            conn.answer_all("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\n\r\n")
+            conn.answer_all("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\n\r\n");
         });
         [s.ask("HEAD", "/", ""), s.ask("HEAD", "/old", "")]
     });

@@ -34,7 +34,7 @@ fn a_failing_peer_looks_fast() {
     assert_eq!(log[9], "<b>, <a> 500, 200");
 }
 
-/// B1: with the default max_fails it is benched after its first failure.
+/// B1: with the default `max_fails` it is benched after its first failure.
 #[test]
 fn a_failing_peer_is_benched() {
     let conf = conf(

@@ -108,7 +108,7 @@ fn proxied(x: &Exchange<'_>, conf: GzipProxied) -> bool {
     let lacks_etag = conf.no_etag && !response.headers.has(Known::ETag);
     (lacks_modified || lacks_etag)
         && !(conf.no_last_modified && has_modified)
-        && !(conf.no_etag && !lacks_etag)
+        && (!conf.no_etag || lacks_etag)
 }
 
 /// `ngx_http_gzip_accept_encoding`

@@ -131,7 +131,7 @@ impl Decoder {
             }
             (Extension, b'\r') => ExtensionLf,
             (LastExtension, b'\r') => LastExtensionLf,
-            (Extension | LastExtension | TrailerHeader, b'\n') => return None,
+            (Extension | LastExtension | Trailer | TrailerHeader, b'\n') => return None,
             (Extension | LastExtension, _) => self.state,
             (ExtensionLf, b'\n') => Data,
             (AfterData, b'\r') => AfterDataLf,
@@ -144,11 +144,9 @@ impl Decoder {
                 }
             }
             (Trailer, b'\r') => TrailerLf,
-            (Trailer, b'\n') => return None,
-            (Trailer, _) => TrailerHeader,
             (TrailerLf, b'\n') => Done,
             (TrailerHeader, b'\r') => TrailerHeaderLf,
-            (TrailerHeader, _) => TrailerHeader,
+            (Trailer | TrailerHeader, _) => TrailerHeader,
             (TrailerHeaderLf, b'\n') => Trailer,
             _ => return None,
         })

@@ -138,7 +138,7 @@ impl Headers {
         let value_at = self.store(value);
         self.seen |= bit(known);
         if let Some(field) = self.fields.iter_mut().find(|f| f.live && f.known == known) {
-            field.value = value_at
+            field.value = value_at;
         } else {
             let name = self.store(name);
             self.fields.push(Field {

@@ -108,11 +108,6 @@ impl Conn {
         self.stream.write_all(bytes.as_ref()).ok();
     }
 
-    /// Sends bytes and says whether the peer took them.
-    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> bool {
-        self.stream.write_all(bytes).is_ok()
-    }
-
     /// The time that an answer takes.
     #[expect(clippy::unused_self, reason = "it reads as what the connection does")]
     pub(crate) fn pause(&self, milliseconds: u64) {
@@ -144,7 +139,7 @@ impl Conn {
     }
 
     fn more(&mut self) -> Option<()> {
-        let mut buffer = [0; 65536];
+        let mut buffer = [0; 16384];
         let read = self.stream.read(&mut buffer).ok().filter(|&n| n > 0)?;
         self.unread.extend_from_slice(&buffer[..read]);
         Some(())

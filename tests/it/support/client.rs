@@ -161,7 +161,7 @@ impl Client {
 
     /// Reads more; None at the end. The number means "look again".
     fn more(&mut self) -> Option<usize> {
-        let mut buffer = [0; 65536];
+        let mut buffer = [0; 16384];
         let read = match self.stream.read(&mut buffer) {
             Ok(read) => read,
             Err(error) if is_timeout(&error) => {

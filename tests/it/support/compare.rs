@@ -56,14 +56,14 @@ pub(crate) fn both<T: Debug + Send>(
     script: impl Fn(&mut Subject) -> T + Send + Sync,
 ) -> T {
     let Some(nginx) = oracle() else {
-        return run(Program::Headwater, conf, &script).0;
+        return run(&Program::Headwater, conf, &script).0;
     };
     thread::scope(|scope| {
         let theirs = thread::Builder::new()
             .name("nginx".to_owned())
-            .spawn_scoped(scope, || run(Program::Nginx(nginx), conf, &script).1)
+            .spawn_scoped(scope, || run(&Program::Nginx(nginx), conf, &script).1)
             .unwrap();
-        let (observed, here) = run(Program::Headwater, conf, &script);
+        let (observed, here) = run(&Program::Headwater, conf, &script);
         let there = theirs.join().expect("the script runs on nginx");
         assert!(here == there, "{}", difference(&here, &there));
         observed
@@ -72,11 +72,11 @@ pub(crate) fn both<T: Debug + Send>(
 
 /// Runs `script` on headwater alone, where it differs from nginx on purpose.
 pub(crate) fn ours<T: Debug>(conf: &str, script: impl Fn(&mut Subject) -> T) -> T {
-    run(Program::Headwater, conf, &script).0
+    run(&Program::Headwater, conf, &script).0
 }
 
 /// What the script returned, and the same as text without addresses.
-fn run<T: Debug>(program: Program, conf: &str, script: impl Fn(&mut Subject) -> T) -> (T, String) {
+fn run<T: Debug>(program: &Program, conf: &str, script: impl Fn(&mut Subject) -> T) -> (T, String) {
     let mut subject = Subject::start(program, conf);
     let observed = script(&mut subject);
     let text = subject.mask(&format!("{observed:#?}"));

@@ -9,6 +9,6 @@ pub(crate) mod subject;
 
 pub(crate) use backend::Conn;
 pub(crate) use cases::cases;
-pub(crate) use client::{Client, Response};
+pub(crate) use client::Client;
 pub(crate) use compare::{both, ours};
 pub(crate) use subject::Subject;

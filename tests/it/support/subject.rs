@@ -56,7 +56,7 @@ pub(crate) struct Subject {
 
 impl Subject {
     /// Starts a program and waits until it accepts connections.
-    pub(crate) fn start(program: Program, conf: &str) -> Self {
+    pub(crate) fn start(program: &Program, conf: &str) -> Self {
         // Another program may take a port between the choice and the start.
         let mut last = String::new();
         for _ in 0..3 {
@@ -144,12 +144,6 @@ impl Subject {
         assert_eq!(status, Some(0), "{words}{}", self.read("error.log"));
     }
 
-    /// Sends a signal to the master.
-    pub(crate) fn signal(&self, signal: Signal) {
-        let child = self.child.as_ref().expect("it runs");
-        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
-    }
-
     /// TERM, and the exit code; None when it had to be killed.
     fn end(&mut self) -> Option<i32> {
         let mut child = self.child.take()?;
@@ -175,11 +169,6 @@ impl Subject {
         } = self.command().args(arguments).output().unwrap();
         let words = [stdout, stderr].concat();
         (status.code(), self.mask(&String::from_utf8_lossy(&words)))
-    }
-
-    /// Whether this is the program that is built here.
-    pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.program, Program::Headwater)
     }
 
     /// A file in the program's directory.
@@ -329,6 +318,7 @@ impl Subject {
     ///
     /// # Panics
     /// When it never does.
+    #[expect(clippy::unused_self, reason = "it reads as part of the script")]
     pub(crate) fn until(&self, holds: impl Fn() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
@@ -397,10 +387,7 @@ fn whole(conf: &str) -> String {
     if conf.contains("events {") {
         return format!("{main}\n{conf}");
     }
-    let temp: String = ["client_body", "proxy"]
-        .iter()
-        .map(|name| format!("{name}_temp_path {{{{dir}}}}/{name}_temp; "))
-        .collect();
+    let temp = "client_body_temp_path {{dir}}/client_body; proxy_temp_path {{dir}}/proxy;";
     format!(
         "{main}\nevents {{ worker_connections 1024; }}\nhttp {{\naccess_log off; {temp}\n{conf}\n}}\n"
     )
