@@ -133,8 +133,8 @@ impl Lease {
         if mode != event {
             return;
         }
-        // DIFFERS(early-sample): sampled when it happens, also without `inflight`. nginx waits for the end of the response, so that
-        // on long streams a peer with slow headers keeps getting requests.
+        // DIFFERS(early-sample): sampled when it happens, also without `inflight`. nginx waits for the end of the
+        // response, so that on long streams a peer with slow headers keeps getting requests.
         let mut state = self.group.state();
         state.record(self.index, event, own);
         if std::mem::take(&mut self.inflight) {

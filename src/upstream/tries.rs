@@ -146,8 +146,8 @@ impl Tries {
             return lease.finish(super::Outcome::Failed, now);
         }
         *more -= 1;
-        // DIFFERS(giveback): nginx gives the try back without a bound, but counts a failure and does not come back to the peer, so
-        // that two peers with a stale connection each end in 502.
+        // DIFFERS(giveback): nginx gives the try back without a bound, but counts a failure and does not come back to
+        // the peer, so that two peers with a stale connection each end in 502.
         lease.discard(now);
         self.left += 1;
         let side = self.group.side(self.on_backup);
