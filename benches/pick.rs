@@ -12,7 +12,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     process::ExitCode,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use headwater::{
@@ -70,16 +70,7 @@ fn methods() -> Vec<(&'static str, Method)> {
 fn group(method: &Method, size: u32) -> Arc<Group> {
     let servers = (0..size).map(|n| {
         let addr = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 80));
-        UpstreamServer {
-            name: addr.to_string().into(),
-            addrs: vec![addr.into()],
-            weight: 1,
-            max_fails: 1,
-            fail_timeout: Duration::from_secs(10),
-            max_conns: 0,
-            down: false,
-            backup: false,
-        }
+        UpstreamServer::new(addr.to_string().into(), vec![addr.into()])
     });
     let conf = Upstream {
         name: "bench".into(),

@@ -64,7 +64,7 @@ pub struct Wall {
 }
 
 /// The monotonic clock. On a thread that called [`keep_time`] it may be behind by as much as the thread has worked since
-/// it last waited, but by no more than [`USES`] calls.
+/// it last waited, but by no more than a few calls.
 pub fn now() -> Now {
     let (kept, uses) = KEPT.get();
     if uses > 0 {

@@ -4,8 +4,8 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::counts::Counts;
 use crate::{
-    common::clock,
-    conf::model::{self, Location, Op},
+    common::{addr::Addr, clock},
+    conf::model::{self, Location},
     log::{ErrorSink, Logs},
     upstream::{Group, Snapshot},
 };
@@ -37,20 +37,9 @@ impl Live {
             .flat_map(|http| &http.upstreams)
             .map(|u| Arc::new(Group::new(u, snapshot.as_ref(), now)))
             .collect();
-        let mut sockets: Vec<(&crate::common::addr::Addr, Vec<usize>)> = Vec::new();
-        for (index, listen) in http.iter().flat_map(|http| &http.listens).enumerate() {
-            match sockets
-                .iter_mut()
-                .find(|(addr, _)| **addr == listen.bind_addr)
-            {
-                Some((_, listens)) => listens.push(index),
-                None => sockets.push((&listen.bind_addr, vec![index])),
-            }
-        }
-        let sockets = sockets.into_iter().map(|(_, listens)| listens).collect();
         let mut sinks = HashMap::new();
         if let Some(http) = http {
-            each_location(http, &mut |location| {
+            http.each_location(&mut |location| {
                 if let Some(error_log) = &location.core.error_log {
                     sinks.insert(location.id, logs.sink(error_log));
                 }
@@ -63,7 +52,7 @@ impl Live {
         let main_sink = logs.main();
         Arc::new(Self {
             groups,
-            sockets,
+            sockets: http.map(sockets).unwrap_or_default(),
             counts: Counts::default(),
             hostname,
             sinks,
@@ -120,39 +109,15 @@ impl Live {
     }
 }
 
-/// Visits the settings of every block once.
-pub(super) fn each_location(http: &model::Http, visit: &mut dyn FnMut(&Location)) {
-    visit(&http.location);
-    for server in &http.servers {
-        inside(&server.location, visit);
-        in_ops(&server.rewrite, visit);
-        for (_, location) in &server.named {
-            inside(location, visit);
+/// The listens behind each address that is bound.
+fn sockets(http: &model::Http) -> Vec<Vec<usize>> {
+    let mut sockets: Vec<(&Addr, Vec<usize>)> = Vec::new();
+    for (index, listen) in http.listens.iter().enumerate() {
+        let addr = &listen.bind_addr;
+        match sockets.iter_mut().find(|(known, _)| *known == addr) {
+            Some((_, listens)) => listens.push(index),
+            None => sockets.push((addr, vec![index])),
         }
     }
-}
-
-fn inside(location: &Location, visit: &mut dyn FnMut(&Location)) {
-    visit(location);
-    in_ops(&location.rewrite, visit);
-    if let Some((_, limited)) = &location.limit_except {
-        visit(limited);
-    }
-    for entry in &location.children.prefixes {
-        for location in entry.exact.iter().chain(&entry.inclusive) {
-            inside(location, visit);
-        }
-    }
-    for location in &location.children.regexes {
-        inside(location, visit);
-    }
-}
-
-fn in_ops(ops: &[Op], visit: &mut dyn FnMut(&Location)) {
-    for op in ops {
-        if let Op::If(block) = op {
-            visit(&block.location);
-            in_ops(&block.ops, visit);
-        }
-    }
+    sockets.into_iter().map(|(_, listens)| listens).collect()
 }

@@ -198,15 +198,7 @@ pub(super) fn update_location(x: &mut Exchange<'_>) {
 
 /// Sends the request round again with another URI.
 pub(super) fn internal_redirect<'g>(x: &mut Exchange<'g>, uri: Vec<u8>, args: Vec<u8>) -> Next<'g> {
-    x.uri_changes = x.uri_changes.saturating_sub(1);
-    if x.uri_changes == 0 {
-        let uri = uri.escape_log();
-        x.log(
-            Level::Error,
-            format_args!(
-                "rewrite or internal redirection cycle while internally redirecting to \"{uri}\""
-            ),
-        );
+    if !may_go_round(x, "internally redirecting to", &uri) {
         return Next::Status(500);
     }
     x.request.uri = uri;
@@ -218,17 +210,23 @@ pub(super) fn internal_redirect<'g>(x: &mut Exchange<'g>, uri: Vec<u8>, args: Ve
     Next::Redirect
 }
 
+/// Counts one more round; false, with a line in the log, when there were too many.
+fn may_go_round(x: &mut Exchange<'_>, what: &str, target: &[u8]) -> bool {
+    x.uri_changes = x.uri_changes.saturating_sub(1);
+    if x.uri_changes > 0 {
+        return true;
+    }
+    let target = target.escape_log();
+    x.log(
+        Level::Error,
+        format_args!("rewrite or internal redirection cycle while {what} \"{target}\""),
+    );
+    false
+}
+
 /// Sends the request on to a named location.
 pub(super) fn named_location<'g>(x: &mut Exchange<'g>, name: &[u8]) -> Next<'g> {
-    x.uri_changes = x.uri_changes.saturating_sub(1);
-    if x.uri_changes == 0 {
-        let name = name.escape_log();
-        x.log(
-            Level::Error,
-            format_args!(
-                "rewrite or internal redirection cycle while redirect to named location \"{name}\""
-            ),
-        );
+    if !may_go_round(x, "redirect to named location", name) {
         return Next::Status(500);
     }
     if let Some(location) = route::named(x.server, name) {

@@ -1,11 +1,8 @@
-//! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors `ngx_http_realip_module.c` and
-//! `ngx_http_get_forwarded_addr`.
-
-use std::net::{IpAddr, SocketAddr};
+//! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors `ngx_http_realip_module.c`.
 
 use super::exchange::{Client, Exchange};
 use crate::{
-    common::addr::Addr,
+    common::{addr::Addr, forwarded},
     conf::model::{Realip, RealipHeader},
 };
 
@@ -26,7 +23,7 @@ pub(super) fn apply(x: &mut Exchange<'_>) {
         return;
     }
     // Only X-Forwarded-For and headers by name are lists; X-Real-IP is one address.
-    if let Some(addr) = forwarded(&x.client.addr, &value, conf) {
+    if let Some(addr) = client(&x.client.addr, &value, conf) {
         x.client = Client {
             realip_done: true,
             ..Client::of(&addr)
@@ -39,7 +36,7 @@ fn by_proxy_protocol(x: &mut Exchange<'_>) {
     let Some(header) = &x.conn.proxied else {
         return;
     };
-    let found = forwarded(&x.client.addr, header.source.as_bytes(), &x.location.realip);
+    let found = client(&x.client.addr, header.source.as_bytes(), &x.location.realip);
     if let Some(Addr::Inet(mut addr)) = found {
         addr.set_port(header.source_port);
         x.client = Client {
@@ -50,27 +47,8 @@ fn by_proxy_protocol(x: &mut Exchange<'_>) {
 }
 
 /// The client's address out of a list of proxies, seen from `addr`; None when `addr` is not trusted or nothing is said.
-fn forwarded(addr: &Addr, list: &[u8], conf: &Realip) -> Option<Addr> {
-    let mut found = None;
-    let mut current = addr.clone();
-    for text in list
-        .split(|c| matches!(c, b',' | b' '))
-        .rev()
-        .filter(|text| !text.is_empty())
-    {
-        if !is_trusted(&current, conf) {
-            return found;
-        }
-        let Some(next) = parse(text) else {
-            return found;
-        };
-        found = Some(next.clone());
-        if !conf.recursive {
-            return found;
-        }
-        current = next;
-    }
-    found
+fn client(addr: &Addr, list: &[u8], conf: &Realip) -> Option<Addr> {
+    forwarded::client(addr, list, conf.recursive, |addr| is_trusted(addr, conf))
 }
 
 fn is_trusted(addr: &Addr, conf: &Realip) -> bool {
@@ -83,19 +61,6 @@ fn is_trusted(addr: &Addr, conf: &Realip) -> bool {
                 .any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
         }
     }
-}
-
-/// An address with or without a port.
-fn parse(text: &[u8]) -> Option<Addr> {
-    let text = std::str::from_utf8(text).ok()?;
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Some(Addr::Inet(SocketAddr::new(ip, 0)));
-    }
-    if let Ok(addr) = text.parse::<SocketAddr>() {
-        return Some(Addr::Inet(addr));
-    }
-    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
-    Some(Addr::Inet(SocketAddr::new(inner.parse().ok()?, 0)))
 }
 
 #[cfg(test)]
@@ -113,7 +78,7 @@ mod tests {
 
     fn find(from: &str, list: &str, recursive: bool) -> Option<String> {
         let addr = Addr::Inet(format!("{from}:1").parse().unwrap());
-        forwarded(&addr, list.as_bytes(), &conf(recursive)).map(|a| a.to_string())
+        client(&addr, list.as_bytes(), &conf(recursive)).map(|a| a.to_string())
     }
 
     #[test]

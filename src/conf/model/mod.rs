@@ -1,6 +1,6 @@
 //! What a configuration means: merged, validated, immutable.
 //!
-//! Values that nginx inherits from `http` to `server` to `location` live in structures made by [`layered!`]: a draft
+//! Values that nginx inherits from `http` to `server` to `location` live in structures made by `layered!`: a draft
 //! holds what one block says, [`inherit`](CoreDraft::inherit) fills the rest from the block around it as the modules'
 //! `merge_loc_conf` do, `build` puts the defaults in. Durations are [`std::time::Duration`], sizes are bytes in `u64` or `usize`.
 

@@ -44,6 +44,22 @@ pub struct UpstreamServer {
     pub backup: bool,
 }
 
+impl UpstreamServer {
+    /// A server without parameters.
+    pub fn new(name: Arc<str>, addrs: Vec<Addr>) -> Self {
+        Self {
+            name,
+            addrs,
+            weight: 1,
+            max_fails: 1,
+            fail_timeout: Duration::from_secs(10),
+            max_conns: 0,
+            down: false,
+            backup: false,
+        }
+    }
+}
+
 /// Balancing method.
 #[derive(Clone, Debug)]
 pub enum Method {

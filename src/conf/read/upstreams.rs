@@ -154,16 +154,7 @@ impl UpstreamDraft {
         } else {
             self.addrs.clone()
         };
-        Ok(model::UpstreamServer {
-            name: name.clone(),
-            addrs,
-            weight: 1,
-            max_fails: 1,
-            fail_timeout: Duration::from_secs(10),
-            max_conns: 0,
-            down: false,
-            backup: false,
-        })
+        Ok(model::UpstreamServer::new(name.clone(), addrs))
     }
 }
 

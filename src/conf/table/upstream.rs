@@ -137,16 +137,7 @@ fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
 
 fn server(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let text = String::from_utf8_lossy(first(statement)).into_owned();
-    let mut server = UpstreamServer {
-        name: text.as_str().into(),
-        addrs: Vec::new(),
-        weight: 1,
-        max_fails: 1,
-        fail_timeout: Duration::from_secs(10),
-        max_conns: 0,
-        down: false,
-        backup: false,
-    };
+    let mut server = UpstreamServer::new(text.as_str().into(), Vec::new());
     let mut run_time = None;
     for word in statement.args.iter().skip(1) {
         match word.bytes() {

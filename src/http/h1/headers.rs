@@ -5,7 +5,7 @@
 
 use super::known::Known;
 
-/// One field, as offsets into [`Headers::bytes`].
+/// One field, as offsets into the bytes of [`Headers`].
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// Which name it is.
@@ -46,7 +46,7 @@ impl Headers {
         });
     }
 
-    /// Adds the field of a line that [`line`] took apart: one copy for name and value.
+    /// Adds the field of a line that [`line()`] took apart: one copy for name and value.
     pub fn push_line(&mut self, known: Known, text: &[u8], name: &[u8], value: &[u8]) {
         debug_assert!(text.starts_with(name));
         // The value lies within the line.

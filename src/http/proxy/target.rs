@@ -10,7 +10,6 @@ use std::{
     pin::pin,
     sync::Arc,
     task::Poll,
-    time::Duration,
 };
 
 use crate::{
@@ -166,16 +165,7 @@ impl Target {
     /// A group for one request (`ngx_http_upstream_create_round_robin_peer`).
     fn made(host: &[u8], addrs: Vec<Addr>) -> Self {
         let name: Arc<str> = String::from_utf8_lossy(host).into();
-        let server = UpstreamServer {
-            name: Arc::clone(&name),
-            addrs,
-            weight: 1,
-            max_fails: 1,
-            fail_timeout: Duration::from_secs(10),
-            max_conns: 0,
-            down: false,
-            backup: false,
-        };
+        let server = UpstreamServer::new(Arc::clone(&name), addrs);
         let upstream = Upstream {
             name,
             port: 0,

@@ -20,16 +20,7 @@ fn no_random() -> u64 {
 
 pub(super) fn server(name: &str) -> model::UpstreamServer {
     let addr: std::net::SocketAddr = name.parse().unwrap();
-    model::UpstreamServer {
-        name: name.into(),
-        addrs: vec![addr.into()],
-        weight: 1,
-        max_fails: 1,
-        fail_timeout: Duration::from_secs(10),
-        max_conns: 0,
-        down: false,
-        backup: false,
-    }
+    model::UpstreamServer::new(name.into(), vec![addr.into()])
 }
 
 pub(super) fn upstream(
