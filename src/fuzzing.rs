@@ -14,6 +14,7 @@ use crate::{
         request_line::{self, Parsed, RequestLine},
         status_line, uri,
     },
+    net::proxy_protocol,
     vars::{Source, Template, VarId},
 };
 
@@ -181,6 +182,20 @@ fn decode(mut decoder: Decoder, body: &[u8], size: usize) -> Decoded {
     decoded
 }
 
+/// The PROXY line or header in front of a connection; what follows it is not part of it.
+pub fn proxy_header(bytes: &[u8]) {
+    match proxy_protocol::read(bytes) {
+        Ok((len, header)) => {
+            let again = proxy_protocol::read(&bytes[..len]);
+            assert_eq!(again, Ok((len, header.clone())), "what follows changes it");
+            for name in ["alpn", "ssl_cn", "ssl_verify", "0xea", "ssl_0x21"] {
+                drop(header.as_ref().map(|header| header.fact(name)));
+            }
+        }
+        Err(error) => drop(error.to_string()),
+    }
+}
+
 /// Text with variables: compiled, written out again and compiled again.
 pub fn template(text: &[u8]) {
     let mut resolve = |name: &str| {
@@ -237,5 +252,6 @@ mod tests {
         seeds(super::h1_request, "h1/request");
         seeds(super::h1_response, "h1/response");
         seeds(super::chunked, "h1/chunked");
+        seeds(super::proxy_header, "proxy_protocol");
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     http::{exchange::Exchange, h1::known::Known, out::Piece},
 };
 
-/// A compressor and what went through it.
+/// A compressor and what went through it. DIFFERS(gzip): zlib-rs does it, so the bytes are not those of zlib.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     gzip: GzEncoder<Vec<u8>>,
