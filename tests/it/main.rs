@@ -23,6 +23,7 @@ mod least_time;
 mod log;
 mod mapping;
 mod next_upstream;
+mod packaged;
 mod proxy_protocol;
 mod resolver;
 mod timeouts;

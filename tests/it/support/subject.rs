@@ -384,6 +384,9 @@ fn whole(conf: &str) -> String {
         ""
     };
     let main = format!("{user} pid {{{{dir}}}}/test.pid; error_log {{{{dir}}}}/error.log info;");
+    if conf.contains("\npid ") {
+        return conf.to_owned();
+    }
     if conf.contains("events {") {
         return format!("{main}\n{conf}");
     }
