@@ -46,7 +46,7 @@ fn stale_connections_do_not_cost_a_try() {
     assert!(log.2.iter().any(|found| found == line), "{:?}", log.2);
 }
 
-/// DIFFERS: a stale connection is no failure of its peer, so two peers with one each do not end in a 502.
+/// DIFFERS(giveback): a stale connection is no failure of its peer, so two peers with one each do not end in a 502.
 #[test]
 fn stale_connections_to_two_peers_are_no_502() {
     let conf = format!(
@@ -161,7 +161,7 @@ fn locations_share_a_pool_that_is_asked_for() {
     }
 }
 
-/// K4. DIFFERS: a connection with another local address is another connection; nginx compares peers' addresses only.
+/// K4. DIFFERS(pool-key): a connection with another local address is another connection; nginx compares peers' addresses only.
 #[test]
 fn a_pooled_connection_keeps_what_it_is() {
     let conf = "

@@ -15,7 +15,7 @@ fn reload(s: &Subject) {
     assert!(s.errors("exited with code 0", gone + 1) > gone);
 }
 
-/// DIFFERS: averages outlive a reload, so that the split does not change.
+/// DIFFERS(reload): averages outlive a reload, so that the split does not change.
 #[test]
 fn averages_outlive_a_reload() {
     let conf = "
