@@ -40,6 +40,10 @@ pub(super) fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
         // HTTP/0.9 has no header.
         return Ok(());
     }
+    if x.thread.is_shutting_down() {
+        // The client is told, so that it does not send a request into a connection that closes.
+        x.keepalive = false;
+    }
     if x.request.is_head() {
         x.response.header_only = true;
     }

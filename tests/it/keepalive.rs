@@ -46,6 +46,23 @@ fn stale_connections_do_not_cost_a_try() {
     assert!(log.2.iter().any(|found| found == line), "{:?}", log.2);
 }
 
+/// DIFFERS(giveback): a stale connection is no failure of its peer, so two peers with one each do not end in a 502.
+#[test]
+fn stale_connections_to_two_peers_are_no_502() {
+    let conf = format!(
+        "upstream u {{ server {{{{a}}}}; server {{{{b}}}}; keepalive 8; }} {FORMAT}
+        server {{ listen {{{{listen}}}}; access_log {{{{dir}}}}/f.log f; location / {{ proxy_pass http://u; }} }}"
+    );
+    let log = ours(&conf, |s: &mut Subject| {
+        s.backend("a", once);
+        s.backend("b", once);
+        warm(s, 2);
+        s.get("/");
+        s.log("f.log", 3).pop().unwrap()
+    });
+    assert!(log.starts_with("GET 200 "), "{log}");
+}
+
 /// K2: a request that may have been served is not sent again unless it is idempotent.
 #[test]
 fn what_is_sent_again_after_a_stale_connection() {
@@ -144,7 +161,7 @@ fn locations_share_a_pool_that_is_asked_for() {
     }
 }
 
-/// K4. DIFFERS: a connection with another local address is another connection; nginx compares peers' addresses only.
+/// K4. DIFFERS(pool-key): a connection with another local address is another connection; nginx compares peers' addresses only.
 #[test]
 fn a_pooled_connection_keeps_what_it_is() {
     let conf = "

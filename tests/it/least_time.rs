@@ -159,7 +159,7 @@ fn unknown_words_are_refused() {
     }
 }
 
-/// DIFFERS: a header is sampled when it arrives, so that long streams do not hide slow headers.
+/// DIFFERS(early-sample): a header is sampled when it arrives, so that long streams do not hide slow headers.
 #[test]
 fn long_streams_do_not_hide_slow_headers() {
     let conf = conf("least_time header; server {{a}}; server {{b}};", "");

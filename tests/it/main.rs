@@ -25,6 +25,8 @@ mod mapping;
 mod next_upstream;
 mod packaged;
 mod proxy_protocol;
+mod reload;
 mod resolver;
+mod signals;
 mod timeouts;
 mod upgrade;

@@ -130,6 +130,8 @@ impl Subject {
             }
         }
         self.child = Some(child);
+        // Signals are for a program that has come this far.
+        self.errors("start worker process ", 1);
         Ok(())
     }
 
@@ -138,26 +140,43 @@ impl Subject {
     /// # Panics
     /// When it does not end, fails, or has panicked.
     pub(crate) fn stop(mut self) {
-        let status = self.end();
+        // A script may have ended it already.
+        let status = self.child.is_some().then(|| self.end());
         let words = self.read("stderr");
         assert!(!words.contains("panicked"), "{words}");
-        assert_eq!(status, Some(0), "{words}{}", self.read("error.log"));
+        let failed = status.is_some_and(|code| code != Some(0));
+        assert!(!failed, "{status:?} {words}{}", self.read("error.log"));
     }
 
-    /// TERM, and the exit code; None when it had to be killed.
-    fn end(&mut self) -> Option<i32> {
-        let mut child = self.child.take()?;
-        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).ok();
+    /// Sends a signal to the master.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.process().cast_signed()), signal).unwrap();
+    }
+
+    /// Waits for the end that a signal asked for: the exit code; None when it does not come.
+    pub(crate) fn wait_end(&mut self) -> Option<i32> {
+        let child = self.child.as_mut()?;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = child.try_wait() {
+                self.child = None;
                 return status.code();
             }
             thread::sleep(Duration::from_millis(2));
         }
-        child.kill().ok();
-        child.wait().ok();
         None
+    }
+
+    /// TERM, and the exit code; None when it had to be killed.
+    fn end(&mut self) -> Option<i32> {
+        let pid = self.child.as_ref()?.id();
+        kill(Pid::from_raw(pid.cast_signed()), Signal::SIGTERM).ok();
+        let code = self.wait_end();
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+        code
     }
 
     /// Runs the program with more arguments (`-t`): its exit code and its words.

@@ -1,0 +1,90 @@
+//! HUP: the new configuration is used, nothing is lost, and what is known of the peers stays.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Subject, both, ours};
+
+/// Reloads, and waits until the new worker serves and the old one is gone.
+fn reload(s: &Subject) {
+    let started = s.errors("start worker process ", 0);
+    let gone = s.errors("exited with code 0", 0);
+    s.signal(Signal::SIGHUP);
+    assert!(s.errors("start worker process ", started + 1) > started);
+    assert!(s.errors("exited with code 0", gone + 1) > gone);
+}
+
+/// DIFFERS(reload): averages outlive a reload, so that the split does not change.
+#[test]
+fn averages_outlive_a_reload() {
+    let conf = "
+        upstream u { zone u 64k; least_time header; server {{a}}; server {{b}}; }
+        server { listen {{listen}}; location / { proxy_pass http://u; } }";
+    let hits = ours(conf, |s: &mut Subject| {
+        s.backends(&[("a", 2), ("b", 80)]);
+        s.gets(4, "/");
+        reload(s);
+        s.gets(4, "/");
+        s.hits()
+    });
+    assert_eq!(hits, "a b a a a a a a");
+}
+
+#[test]
+fn a_new_configuration_is_used_and_a_bad_one_is_not() {
+    let conf = "server { listen {{listen}}; location / { return 200 before; } }";
+    let texts = both(conf, |s: &mut Subject| {
+        let file = s.path("test.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        let mut seen = vec![s.get("/").text()];
+        fs::write(&file, text.replace("before", "after")).unwrap();
+        reload(s);
+        seen.push(s.get("/").text());
+        fs::write(&file, text.replace("return", "retrun")).unwrap();
+        s.signal(Signal::SIGHUP);
+        seen.push(s.error("unknown directive"));
+        seen.push(s.get("/").text());
+        seen
+    });
+    assert_eq!(
+        [&*texts[0], &texts[1], &texts[3]],
+        ["before", "after", "after"]
+    );
+}
+
+/// A request that is being answered is answered to its end, and idle connections are closed.
+#[test]
+fn requests_survive_a_reload() {
+    let conf = "
+        upstream u { server {{a}}; }
+        server { listen {{listen}}; location / { proxy_pass http://u; } }";
+    both(conf, |s: &mut Subject| {
+        s.backends(&[("a", 250)]);
+        let mut idle = s.connect();
+        idle.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").response();
+        let mut busy = s.connect();
+        busy.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        s.wait_hits(2);
+        reload(s);
+        let response = busy.response();
+        (response, idle.is_closed(), busy.is_closed())
+    });
+}
+
+/// No connection is refused and no request lost while configurations come and go.
+#[test]
+fn nothing_is_lost_under_load() {
+    let conf = "server { listen {{listen}}; location / { return 200 ok; } }";
+    let failed = both(conf, |s: &mut Subject| {
+        let statuses = std::thread::scope(|scope| {
+            let load = scope.spawn(|| s.gets(300, "/"));
+            for _ in 0..3 {
+                reload(s);
+            }
+            load.join().unwrap()
+        });
+        statuses.iter().filter(|status| **status != 200).count()
+    });
+    assert_eq!(failed, 0);
+}
