@@ -23,16 +23,19 @@ use crate::{conf::model, net::resolver::message::Kind};
 /// Replies to a query, given its place in the sequence.
 type Reply = Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>;
 
+/// The queries that a server saw.
+type Seen = Rc<RefCell<Vec<(String, Kind)>>>;
+
 /// Long enough for a slow machine, never waited out.
 const LONG: Duration = Duration::from_secs(30);
 const RESEND: Duration = Duration::from_millis(50);
 
 /// A name server that answers over UDP; the queries that it saw.
-async fn server(reply: Reply) -> (SocketAddr, Rc<RefCell<Vec<(String, Kind)>>>) {
+async fn server(reply: Reply) -> (SocketAddr, Seen) {
     serve(UdpSocket::bind("127.0.0.1:0").await.unwrap(), reply)
 }
 
-fn serve(socket: UdpSocket, mut reply: Reply) -> (SocketAddr, Rc<RefCell<Vec<(String, Kind)>>>) {
+fn serve(socket: UdpSocket, mut reply: Reply) -> (SocketAddr, Seen) {
     let addr = socket.local_addr().unwrap();
     let seen = Rc::new(RefCell::new(Vec::new()));
     let log = seen.clone();
