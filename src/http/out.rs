@@ -98,19 +98,27 @@ pub(super) struct Out {
     in_memory: u64,
 }
 
+/// Up to this length a copy is cheaper than a piece of its own, bytes.
+const SHORT: usize = 1024;
+
 /// How many pieces one vectored write takes.
 const BATCH: usize = 16;
 
 impl Out {
-    /// Adds a piece at the end.
+    /// Adds a piece at the end. A short one joins the bytes before it, so that a small response is one plain write.
     pub(super) fn push(&mut self, piece: Piece) {
         let len = piece.len();
-        if len > 0 {
-            self.bytes += len;
-            if !matches!(piece, Piece::File { .. }) {
-                self.in_memory += len;
-            }
-            self.pieces.push_back(piece);
+        if len == 0 {
+            return;
+        }
+        self.bytes += len;
+        let Some(bytes) = piece.memory() else {
+            return self.pieces.push_back(piece);
+        };
+        self.in_memory += len;
+        match self.pieces.back_mut() {
+            Some(Piece::Vec(last, _)) if bytes.len() <= SHORT => last.extend_from_slice(bytes),
+            _ => self.pieces.push_back(piece),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::{
     conf::model::{self, Level},
     log::AccessLogs,
     net::resolver::Resolver,
+    net::splice::Pipe,
 };
 
 /// One thread's share of the http service.
@@ -37,6 +38,7 @@ pub struct Thread {
     resolvers: RefCell<Vec<(Arc<model::Resolver>, Rc<Resolver>)>>,
     spare: RefCell<Vec<Parts>>,
     vecs: RefCell<Vec<Vec<u8>>>,
+    pipes: RefCell<Vec<Pipe>>,
 }
 
 /// Parts of an exchange that are kept for the next one, with their memory.
@@ -69,6 +71,7 @@ impl Thread {
             resolvers: RefCell::default(),
             spare: RefCell::default(),
             vecs: RefCell::default(),
+            pipes: RefCell::default(),
         })
     }
 
@@ -160,6 +163,20 @@ impl Thread {
             parts.response.reset();
             parts.upstream_headers.clear();
             spare.push(parts);
+        }
+    }
+
+    /// An empty pipe, perhaps one from before; None when there are no descriptors for one.
+    pub(super) fn take_pipe(&self) -> Option<Pipe> {
+        let spare = self.pipes.borrow_mut().pop();
+        spare.or_else(|| Pipe::new().ok())
+    }
+
+    /// Gives a pipe back; one with something in it is of no more use.
+    pub(super) fn give_pipe(&self, pipe: Pipe) {
+        let mut pipes = self.pipes.borrow_mut();
+        if pipe.is_empty() && pipes.len() < KEPT {
+            pipes.push(pipe);
         }
     }
 

@@ -112,6 +112,15 @@ impl Io {
         self.socket().peek(&mut byte)
     }
 
+    /// Does `operation` on the socket; when it says `WouldBlock`, the socket counts as not ready.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        operation: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        each!(self, stream => stream.try_io(interest, operation))
+    }
+
     /// Address of the other side.
     pub fn peer_addr(&self) -> io::Result<Addr> {
         match self {

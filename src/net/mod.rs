@@ -7,6 +7,7 @@ pub mod listen;
 pub mod proxy_protocol;
 pub mod resolver;
 mod sockopt;
+pub mod splice;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
 pub use io::{Io, TcpInfo};

@@ -136,7 +136,7 @@ impl Relay<'_, '_> {
     }
 
     /// The body is complete: the upstream is released before the client has everything.
-    fn complete(&mut self) {
+    pub(super) fn complete(&mut self) {
         if self.excess {
             self.x.log(
                 Level::Warn,

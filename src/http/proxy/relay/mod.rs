@@ -5,6 +5,7 @@
 //! Mirrors `event/ngx_event_pipe.c` and the filters of `ngx_http_proxy_module.c`.
 
 mod feed;
+mod splice;
 
 use std::{
     fs::File,
@@ -33,6 +34,7 @@ use crate::{
         phases::{CLIENT_CLOSED, Next},
         temp_file, vars,
     },
+    net::splice::Pipe,
     upstream::Outcome,
 };
 
@@ -82,6 +84,10 @@ struct Relay<'a, 'g> {
     write_deadline: Option<Now>,
     write_limit: Option<Limiter>,
     read_limit: Option<Limiter>,
+    /// The pipe that a long body goes through, once it does.
+    pipe: Option<Pipe>,
+    /// Whether a pipe may be used.
+    may_splice: bool,
     /// When the client, or the upstream, may go on (`limit_rate`).
     write_resume: Option<Now>,
     read_resume: Option<Now>,
@@ -137,6 +143,8 @@ pub(super) async fn run<'g>(
         write_deadline: None,
         write_limit,
         read_limit: (read_rate > 0 && mode.buffering).then(|| Limiter::of_rate(read_rate)),
+        pipe: None,
+        may_splice: false,
         write_resume: None,
         read_resume: None,
         body_read: 0,
@@ -145,6 +153,7 @@ pub(super) async fn run<'g>(
         proxy,
         x,
     };
+    relay.may_splice = relay.is_plain();
     relay.take_preread();
     let result = poll_fn(|cx| relay.poll(cx)).await;
     relay.finish(result)
@@ -166,10 +175,16 @@ impl<'g> Relay<'_, 'g> {
                 Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
                 Poll::Pending => false,
             };
-            if self.end.is_some() && self.x.out.is_empty() {
+            if self.x.out.is_empty() {
+                match self.poll_splice(cx) {
+                    Ok(moved) => progress |= moved,
+                    Err(stop) => return Poll::Ready(Err(stop)),
+                }
+            }
+            if self.end.is_some() && self.x.out.is_empty() && self.pipe.is_none() {
                 return Poll::Ready(Ok(()));
             }
-            if self.end.is_none() {
+            if self.end.is_none() && self.pipe.is_none() {
                 progress |= self.poll_upstream(cx);
             }
             if !progress {

@@ -28,8 +28,11 @@ const LONG: Duration = Duration::from_secs(30);
 const RESEND: Duration = Duration::from_millis(50);
 
 /// A name server that answers over UDP; the queries that it saw.
-async fn server(mut reply: Reply) -> (SocketAddr, Rc<RefCell<Vec<(String, Kind)>>>) {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+async fn server(reply: Reply) -> (SocketAddr, Rc<RefCell<Vec<(String, Kind)>>>) {
+    serve(UdpSocket::bind("127.0.0.1:0").await.unwrap(), reply)
+}
+
+fn serve(socket: UdpSocket, mut reply: Reply) -> (SocketAddr, Rc<RefCell<Vec<(String, Kind)>>>) {
     let addr = socket.local_addr().unwrap();
     let seen = Rc::new(RefCell::new(Vec::new()));
     let log = seen.clone();
@@ -44,6 +47,16 @@ async fn server(mut reply: Reply) -> (SocketAddr, Rc<RefCell<Vec<(String, Kind)>
         }
     });
     (addr, seen)
+}
+
+/// Sockets of both kinds with one number: a free one of the one kind may be taken of the other.
+async fn same_port() -> (UdpSocket, TcpListener) {
+    loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        if let Ok(listener) = TcpListener::bind(socket.local_addr().unwrap()).await {
+            return (socket, listener);
+        }
+    }
 }
 
 /// An address for `A` queries, nothing for `AAAA`.
@@ -203,8 +216,8 @@ fn what_is_truncated_comes_over_tcp() {
             bytes[2] |= 2;
             Some(bytes)
         };
-        let (addr, _) = server(Box::new(reply)).await;
-        let listener = TcpListener::bind(addr).await.unwrap();
+        let (socket, listener) = same_port().await;
+        let (addr, _) = serve(socket, Box::new(reply));
         tokio::task::spawn_local(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let len = stream.read_u16().await.unwrap();
