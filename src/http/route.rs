@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{exchange::Exchange, h1::uri};
+use super::{
+    exchange::Exchange,
+    h1::{bytes::byte_table, uri},
+};
 use crate::{
     conf::model::{Location, LocationKind, Locations, PrefixLocation, Server, ServerNames},
     vars::BoundPattern,
@@ -62,39 +65,29 @@ pub(super) fn validate_host(text: &[u8]) -> Option<Host> {
 }
 
 /// What may stand in a host: 1 always, 2 not after its like, 3 in an IP literal, 4 outside of one.
-const HOST: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut c = 0;
-    while c < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "c < 256")]
-        let byte = c as u8;
-        table[c] = match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b'-'
-            | b'_'
-            | b'~'
-            | b'!'
-            | b'$'
-            | b'&'
-            | b'\''
-            | b'('
-            | b')'
-            | b'*'
-            | b'+'
-            | b','
-            | b';'
-            | b'=' => 1,
-            b'.' => 2,
-            b':' => 3,
-            b'%' => 4,
-            _ => 0,
-        };
-        c += 1;
-    }
-    table
-};
+const HOST: [u8; 256] = byte_table!(|byte| match byte {
+    b'a'..=b'z'
+    | b'A'..=b'Z'
+    | b'0'..=b'9'
+    | b'-'
+    | b'_'
+    | b'~'
+    | b'!'
+    | b'$'
+    | b'&'
+    | b'\''
+    | b'('
+    | b')'
+    | b'*'
+    | b'+'
+    | b','
+    | b';'
+    | b'=' => 1,
+    b'.' => 2,
+    b':' => 3,
+    b'%' => 4,
+    _ => 0,
+});
 
 fn port(digits: &[u8]) -> Option<u16> {
     match digits {

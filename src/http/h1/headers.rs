@@ -3,7 +3,7 @@
 //! Mirrors `ngx_http_parse_header_line`: lines may end in a bare LF; only spaces are trimmed; a name with characters
 //! outside letters, digits and `-` is invalid but not an error; NUL, a bare CR and control characters in a name are.
 
-use super::known::Known;
+use super::{bytes::byte_table, known::Known};
 
 /// One field, as offsets into the bytes of [`Headers`].
 #[derive(Clone, Copy, Debug)]
@@ -244,22 +244,12 @@ pub enum Line<'a> {
 }
 
 /// Letters, digits and `-` are 1, `_` is 2, what may not stand in a name is 3, the rest (invalid, ignored) is 0.
-const NAME: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut c = 0;
-    while c < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "c < 256")]
-        let byte = c as u8;
-        table[c] = match byte {
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' => 1,
-            b'_' => 2,
-            0..=0x20 | 0x7f => 3,
-            _ => 0,
-        };
-        c += 1;
-    }
-    table
-};
+const NAME: [u8; 256] = byte_table!(|byte| match byte {
+    b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' => 1,
+    b'_' => 2,
+    0..=0x20 | 0x7f => 3,
+    _ => 0,
+});
 
 /// Reads one line of a head; `underscores` makes `_` a valid character of names.
 pub fn line(bytes: &[u8], underscores: bool) -> Line<'_> {
