@@ -18,7 +18,11 @@ use super::{
     target::Target,
 };
 use crate::{
-    common::{addr::Addr, clock, errno::Errno},
+    common::{
+        addr::Addr,
+        clock::{self, Now},
+        errno::Errno,
+    },
     conf::model::{Level, Proxy},
     http::{
         body,
@@ -154,15 +158,8 @@ impl Attempt {
         let deadline = clock::now().after(proxy.connect_timeout);
         let mut connecting = pin!(connect(&self.key.addr, &options));
         let watch = !proxy.ignore_client_abort;
-        let result = poll_fn(|cx| {
-            if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
-                return Poll::Ready(Ok(result));
-            }
-            if watch && x.conn.poll_closed(cx).is_ready() {
-                return Poll::Ready(Err(Fail::ClientGone));
-            }
-            ready!(x.conn.timer.poll(cx, Some(deadline)));
-            Poll::Ready(Err(Fail::Timeout))
+        let result = wait(&mut x.conn, watch, deadline, |_, cx| {
+            connecting.as_mut().poll(cx)
         })
         .await?;
         match result {
@@ -206,15 +203,8 @@ impl Attempt {
             };
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
-            let read = poll_fn(|cx| {
-                if let Poll::Ready(result) = poll_read(conn, buf, room, cx) {
-                    return Poll::Ready(Ok(result));
-                }
-                if watch && x.conn.poll_closed(cx).is_ready() {
-                    return Poll::Ready(Err(Fail::ClientGone));
-                }
-                ready!(x.conn.timer.poll(cx, Some(deadline)));
-                Poll::Ready(Err(Fail::Timeout))
+            let read = wait(&mut x.conn, watch, deadline, |_, cx| {
+                poll_read(conn, buf, room, cx)
             })
             .await?;
             match read {
@@ -241,6 +231,25 @@ impl Attempt {
             }
         }
     }
+}
+
+/// Waits for `io`, which may also look at the client: until `deadline` and, with `watch`, while the client is there.
+fn wait<T>(
+    client: &mut Conn,
+    watch: bool,
+    deadline: Now,
+    mut io: impl FnMut(&mut Conn, &mut Context<'_>) -> Poll<T>,
+) -> impl Future<Output = Result<T, Fail>> {
+    poll_fn(move |cx| {
+        if let Poll::Ready(result) = io(client, cx) {
+            return Poll::Ready(Ok(result));
+        }
+        if watch && client.poll_closed(cx).is_ready() {
+            return Poll::Ready(Err(Fail::ClientGone));
+        }
+        ready!(client.timer.poll(cx, Some(deadline)));
+        Poll::Ready(Err(Fail::Timeout))
+    })
 }
 
 /// Reads once, at most `limit` bytes, taking a buffer only when there is something to read.
@@ -311,7 +320,8 @@ impl Sender {
         built: &Built,
     ) -> Result<bool, Fail> {
         let streaming = built.with_body && x.request.body.unbuffered;
-        let watch = !proxy.ignore_client_abort;
+        // Of a client whose body is awaited the read says that it is gone.
+        let watch = !streaming && !proxy.ignore_client_abort;
         loop {
             if streaming {
                 self.feed(x)?;
@@ -329,29 +339,25 @@ impl Sender {
                 proxy.send_timeout
             };
             let deadline = clock::now().after(timeout);
-            let step = poll_fn(|cx| {
+            let step = wait(&mut x.conn, watch, deadline, |client, cx| {
                 if !waiting_for_client
                     && let Poll::Ready(result) = self.out.poll_write(&mut conn.io, u64::MAX, cx)
                 {
-                    return Poll::Ready(Ok(Event::Sent(result)));
+                    return Poll::Ready(Event::Sent(result));
                 }
                 if !conn.is_idle(cx) {
-                    return Poll::Ready(Ok(Event::Answered));
+                    return Poll::Ready(Event::Answered);
                 }
-                if streaming && let Poll::Ready(result) = poll_client(&mut x.conn, cx) {
-                    return Poll::Ready(Ok(Event::Client(result)));
+                if streaming {
+                    return poll_client(client, cx).map(Event::Client);
                 }
-                if !streaming && watch && x.conn.poll_closed(cx).is_ready() {
-                    return Poll::Ready(Err(Fail::ClientGone));
-                }
-                ready!(x.conn.timer.poll(cx, Some(deadline)));
-                Poll::Ready(Err(if waiting_for_client {
-                    Fail::ClientBody(408)
-                } else {
-                    Fail::Timeout
-                }))
+                Poll::Pending
             })
-            .await?;
+            .await;
+            let step = step.map_err(|fail| match fail {
+                Fail::Timeout if waiting_for_client => Fail::ClientBody(408),
+                fail => fail,
+            })?;
             match step {
                 Event::Sent(Ok(n)) => self.sent += n,
                 Event::Sent(Err(error)) => {
