@@ -56,7 +56,7 @@ pub(crate) enum Support {
 }
 
 /// One directive of one module.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     /// Its name.
     pub(crate) name: &'static str,

@@ -1,1289 +1,201 @@
 //! `FastCGI`, uwsgi, SCGI, gRPC, memcached and tunnels: not there yet.
+//!
+//! nginx has the same directives for each of them, under its prefix. Each group of such directives is a macro here, which
+//! yields the rows for a prefix and the name of what is spoken to.
 
 use super::super::{
     FLAG, HSL, HTTP, LOCATION, LOCATION_IF, NONE, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12,
     TAKE23, TAKE123, TAKE1234, TWO_MORE,
 };
 
-pub(in crate::conf::table) const ROWS: &[Row] = &[
-    Row::refused(
-        "fastcgi_bind",
-        HSL,
-        TAKE12,
-        "Sets the local address of FastCGI connections.",
-    ),
-    Row::refused(
-        "fastcgi_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for a FastCGI response's header.",
-    ),
-    Row::refused(
-        "fastcgi_buffering",
-        HSL,
-        FLAG,
-        "Takes FastCGI responses as fast as they come.",
-    ),
-    Row::refused(
-        "fastcgi_buffers",
-        HSL,
-        TAKE2,
-        "Sets the buffers of a FastCGI response.",
-    ),
-    Row::refused(
-        "fastcgi_busy_buffers_size",
-        HSL,
-        TAKE1,
-        "Limits how much of a FastCGI response is on its way to the client.",
-    ),
-    Row::refused(
-        "fastcgi_cache",
-        HSL,
-        TAKE1,
-        "Caches FastCGI responses in this zone.",
-    ),
-    Row::refused(
-        "fastcgi_cache_background_update",
-        HSL,
-        FLAG,
-        "Renews stale FastCGI responses behind a client's back.",
-    ),
-    Row::refused(
-        "fastcgi_cache_bypass",
-        HSL,
-        ONE_MORE,
-        "Says when a FastCGI response is not taken from the cache.",
-    ),
-    Row::refused(
-        "fastcgi_cache_key",
-        HSL,
-        TAKE1,
-        "Sets the key of cached FastCGI responses.",
-    ),
-    Row::refused(
-        "fastcgi_cache_lock",
-        HSL,
-        FLAG,
-        "Lets one request at a time fill a place of the cache.",
-    ),
-    Row::refused(
-        "fastcgi_cache_lock_age",
-        HSL,
-        TAKE1,
-        "Bounds how long others wait before they ask too.",
-    ),
-    Row::refused(
-        "fastcgi_cache_lock_timeout",
-        HSL,
-        TAKE1,
-        "Bounds how long others wait for the cache.",
-    ),
-    Row::refused(
-        "fastcgi_cache_max_range_offset",
-        HSL,
-        TAKE1,
-        "Asks the server for ranges beyond this offset.",
-    ),
-    Row::refused(
-        "fastcgi_cache_methods",
-        HSL,
-        ONE_MORE,
-        "Sets which methods are cached.",
-    ),
-    Row::refused(
-        "fastcgi_cache_min_uses",
-        HSL,
-        TAKE1,
-        "Sets how often a response is asked for before it is cached.",
-    ),
-    Row::refused(
-        "fastcgi_cache_path",
-        HTTP,
-        TWO_MORE,
-        "Defines a cache: its directory, levels and zone.",
-    ),
-    Row::refused(
-        "fastcgi_cache_revalidate",
-        HSL,
-        FLAG,
-        "Asks whether stale responses have changed.",
-    ),
-    Row::refused(
-        "fastcgi_cache_use_stale",
-        HSL,
-        ONE_MORE,
-        "Says when stale FastCGI responses are served.",
-    ),
-    Row::refused(
-        "fastcgi_cache_valid",
-        HSL,
-        ONE_MORE,
-        "Sets how long FastCGI responses are fresh.",
-    ),
-    Row::refused(
-        "fastcgi_catch_stderr",
-        HSL,
-        TAKE1,
-        "Takes a response with this text in its errors as bad.",
-    ),
-    Row::refused(
-        "fastcgi_connect_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time to connect to a FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_force_ranges",
-        HSL,
-        FLAG,
-        "Serves ranges of FastCGI responses that do not say they have any.",
-    ),
-    Row::refused(
-        "fastcgi_hide_header",
-        HSL,
-        TAKE1,
-        "Hides a header field of FastCGI responses.",
-    ),
-    Row::refused(
-        "fastcgi_ignore_client_abort",
-        HSL,
-        FLAG,
-        "Finishes FastCGI requests of clients that have gone.",
-    ),
-    Row::refused(
-        "fastcgi_ignore_headers",
-        HSL,
-        ONE_MORE,
-        "Ignores what these header fields of FastCGI responses ask for.",
-    ),
-    Row::refused(
-        "fastcgi_index",
-        HSL,
-        TAKE1,
-        "Names the file that a directory stands for.",
-    ),
-    Row::refused(
-        "fastcgi_intercept_errors",
-        HSL,
-        FLAG,
-        "Lets error_page answer instead of FastCGI responses of 300 and more.",
-    ),
-    Row::refused(
-        "fastcgi_keep_conn",
-        HSL,
-        FLAG,
-        "Keeps connections to FastCGI servers.",
-    ),
-    Row::refused(
-        "fastcgi_limit_rate",
-        HSL,
-        TAKE1,
-        "Limits the bytes a second that are read from a FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_max_temp_file_size",
-        HSL,
-        TAKE1,
-        "Limits what of a FastCGI response waits in a file.",
-    ),
-    Row::refused(
-        "fastcgi_next_upstream",
-        HSL,
-        ONE_MORE,
-        "Says in which cases a FastCGI request is tried on the next server.",
-    ),
-    Row::refused(
-        "fastcgi_next_upstream_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time in which FastCGI tries begin.",
-    ),
-    Row::refused(
-        "fastcgi_next_upstream_tries",
-        HSL,
-        TAKE1,
-        "Limits the FastCGI tries of a request.",
-    ),
-    Row::refused(
-        "fastcgi_no_cache",
-        HSL,
-        ONE_MORE,
-        "Says when a FastCGI response is not put into the cache.",
-    ),
-    Row::refused(
-        "fastcgi_param",
-        HSL,
-        TAKE23,
-        "Passes a parameter to the FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_pass",
-        LOCATION | LOCATION_IF,
-        TAKE1,
-        "Passes requests to a FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_pass_header",
-        HSL,
-        TAKE1,
-        "Passes a header field of FastCGI responses that is hidden otherwise.",
-    ),
-    Row::refused(
-        "fastcgi_pass_request_body",
-        HSL,
-        FLAG,
-        "Passes the client's body to the FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_pass_request_headers",
-        HSL,
-        FLAG,
-        "Passes the client's header fields to the FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_read_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two reads from a FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_request_buffering",
-        HSL,
-        FLAG,
-        "Reads a request's body before a FastCGI server is asked.",
-    ),
-    Row::refused(
-        "fastcgi_send_lowat",
-        HSL,
-        TAKE1,
-        "Sets the smallest write to a FastCGI server where the system can.",
-    ),
-    Row::refused(
-        "fastcgi_send_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two writes to a FastCGI server.",
-    ),
-    Row::refused(
-        "fastcgi_socket_keepalive",
-        HSL,
-        FLAG,
-        "Lets the system probe idle FastCGI connections.",
-    ),
-    Row::refused(
-        "fastcgi_socket_rcvbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's receive buffer of FastCGI connections.",
-    ),
-    Row::refused(
-        "fastcgi_socket_sndbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's send buffer of FastCGI connections.",
-    ),
-    Row::refused(
-        "fastcgi_split_path_info",
-        HSL,
-        TAKE1,
-        "Takes script and path apart by a pattern.",
-    ),
-    Row::refused(
-        "fastcgi_store",
-        HSL,
-        TAKE1,
-        "Saves FastCGI responses as files.",
-    ),
-    Row::refused(
-        "fastcgi_store_access",
-        HSL,
-        TAKE123,
-        "Sets the permissions of saved FastCGI responses.",
-    ),
-    Row::refused(
-        "fastcgi_temp_file_write_size",
-        HSL,
-        TAKE1,
-        "Sets how much of a FastCGI response is written to a file at once.",
-    ),
-    Row::refused(
-        "fastcgi_temp_path",
-        HSL,
-        TAKE1234,
-        "Sets the directory of FastCGI responses that wait in files.",
-    ),
-    Row::refused(
-        "grpc_bind",
-        HSL,
-        TAKE12,
-        "Sets the local address of gRPC connections.",
-    ),
-    Row::refused(
-        "grpc_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for a gRPC response's header.",
-    ),
-    Row::refused(
-        "grpc_connect_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time to connect to a gRPC server.",
-    ),
-    Row::refused(
-        "grpc_hide_header",
-        HSL,
-        TAKE1,
-        "Hides a header field of gRPC responses.",
-    ),
-    Row::refused(
-        "grpc_ignore_headers",
-        HSL,
-        ONE_MORE,
-        "Ignores what these header fields of gRPC responses ask for.",
-    ),
-    Row::refused(
-        "grpc_intercept_errors",
-        HSL,
-        FLAG,
-        "Lets error_page answer instead of gRPC responses of 300 and more.",
-    ),
-    Row::refused(
-        "grpc_next_upstream",
-        HSL,
-        ONE_MORE,
-        "Says in which cases a gRPC request is tried on the next server.",
-    ),
-    Row::refused(
-        "grpc_next_upstream_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time in which gRPC tries begin.",
-    ),
-    Row::refused(
-        "grpc_next_upstream_tries",
-        HSL,
-        TAKE1,
-        "Limits the gRPC tries of a request.",
-    ),
-    Row::refused(
-        "grpc_pass",
-        LOCATION | LOCATION_IF,
-        TAKE1,
-        "Passes requests to a gRPC server.",
-    ),
-    Row::refused(
-        "grpc_pass_header",
-        HSL,
-        TAKE1,
-        "Passes a header field of gRPC responses that is hidden otherwise.",
-    ),
-    Row::refused(
-        "grpc_read_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two reads from a gRPC server.",
-    ),
-    Row::refused(
-        "grpc_send_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two writes to a gRPC server.",
-    ),
-    Row::refused(
-        "grpc_set_header",
-        HSL,
-        TAKE2,
-        "Sets a header field of gRPC requests.",
-    ),
-    Row::refused(
-        "grpc_socket_keepalive",
-        HSL,
-        FLAG,
-        "Lets the system probe idle gRPC connections.",
-    ),
-    Row::refused(
-        "grpc_socket_rcvbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's receive buffer of gRPC connections.",
-    ),
-    Row::refused(
-        "grpc_socket_sndbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's send buffer of gRPC connections.",
-    ),
-    Row::refused(
-        "grpc_ssl_certificate",
-        HSL,
-        TAKE1,
-        "Names the file with the certificate for gRPC servers.",
-    ),
-    Row::refused(
-        "grpc_ssl_certificate_cache",
-        HSL,
-        TAKE123,
-        "Keeps certificates whose path has variables.",
-    ),
-    Row::refused(
-        "grpc_ssl_certificate_key",
-        HSL,
-        TAKE1,
-        "Names the file with the key of that certificate.",
-    ),
-    Row::refused(
-        "grpc_ssl_ciphers",
-        HSL,
-        TAKE1,
-        "Sets the ciphers for gRPC servers.",
-    ),
-    Row::refused(
-        "grpc_ssl_conf_command",
-        HSL,
-        TAKE2,
-        "Passes a setting to OpenSSL.",
-    ),
-    Row::refused(
-        "grpc_ssl_crl",
-        HSL,
-        TAKE1,
-        "Names the file with revoked certificates of gRPC servers.",
-    ),
-    Row::refused(
-        "grpc_ssl_name",
-        HSL,
-        TAKE1,
-        "Sets the name that gRPC servers must have.",
-    ),
-    Row::refused(
-        "grpc_ssl_password_file",
-        HSL,
-        TAKE1,
-        "Names the file with passwords of keys.",
-    ),
-    Row::refused(
-        "grpc_ssl_protocols",
-        HSL,
-        ONE_MORE,
-        "Sets the versions of TLS for gRPC servers.",
-    ),
-    Row::refused(
-        "grpc_ssl_server_name",
-        HSL,
-        FLAG,
-        "Tells gRPC servers which name is meant.",
-    ),
-    Row::refused(
-        "grpc_ssl_session_reuse",
-        HSL,
-        FLAG,
-        "Resumes sessions with gRPC servers.",
-    ),
-    Row::refused(
-        "grpc_ssl_trusted_certificate",
-        HSL,
-        TAKE1,
-        "Names the file with the authorities of gRPC servers' certificates.",
-    ),
-    Row::refused(
-        "grpc_ssl_verify",
-        HSL,
-        FLAG,
-        "Verifies certificates of gRPC servers.",
-    ),
-    Row::refused(
-        "grpc_ssl_verify_depth",
-        HSL,
-        TAKE1,
-        "Bounds the chain of a gRPC server's certificate.",
-    ),
-    Row::refused(
-        "memcached_bind",
-        HSL,
-        TAKE12,
-        "Sets the local address of memcached connections.",
-    ),
-    Row::refused(
-        "memcached_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for a memcached response's header.",
-    ),
-    Row::refused(
-        "memcached_connect_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time to connect to a memcached server.",
-    ),
-    Row::refused(
-        "memcached_gzip_flag",
-        HSL,
-        TAKE1,
-        "Names the flag of compressed values.",
-    ),
-    Row::refused(
-        "memcached_next_upstream",
-        HSL,
-        ONE_MORE,
-        "Says in which cases a memcached request is tried on the next server.",
-    ),
-    Row::refused(
-        "memcached_next_upstream_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time in which memcached tries begin.",
-    ),
-    Row::refused(
-        "memcached_next_upstream_tries",
-        HSL,
-        TAKE1,
-        "Limits the memcached tries of a request.",
-    ),
-    Row::refused(
-        "memcached_pass",
-        LOCATION | LOCATION_IF,
-        TAKE1,
-        "Passes requests to a memcached server.",
-    ),
-    Row::refused(
-        "memcached_read_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two reads from a memcached server.",
-    ),
-    Row::refused(
-        "memcached_send_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two writes to a memcached server.",
-    ),
-    Row::refused(
-        "memcached_socket_keepalive",
-        HSL,
-        FLAG,
-        "Lets the system probe idle memcached connections.",
-    ),
-    Row::refused(
-        "scgi_bind",
-        HSL,
-        TAKE12,
-        "Sets the local address of SCGI connections.",
-    ),
-    Row::refused(
-        "scgi_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for a SCGI response's header.",
-    ),
-    Row::refused(
-        "scgi_buffering",
-        HSL,
-        FLAG,
-        "Takes SCGI responses as fast as they come.",
-    ),
-    Row::refused(
-        "scgi_buffers",
-        HSL,
-        TAKE2,
-        "Sets the buffers of a SCGI response.",
-    ),
-    Row::refused(
-        "scgi_busy_buffers_size",
-        HSL,
-        TAKE1,
-        "Limits how much of a SCGI response is on its way to the client.",
-    ),
-    Row::refused(
-        "scgi_cache",
-        HSL,
-        TAKE1,
-        "Caches SCGI responses in this zone.",
-    ),
-    Row::refused(
-        "scgi_cache_background_update",
-        HSL,
-        FLAG,
-        "Renews stale SCGI responses behind a client's back.",
-    ),
-    Row::refused(
-        "scgi_cache_bypass",
-        HSL,
-        ONE_MORE,
-        "Says when a SCGI response is not taken from the cache.",
-    ),
-    Row::refused(
-        "scgi_cache_key",
-        HSL,
-        TAKE1,
-        "Sets the key of cached SCGI responses.",
-    ),
-    Row::refused(
-        "scgi_cache_lock",
-        HSL,
-        FLAG,
-        "Lets one request at a time fill a place of the cache.",
-    ),
-    Row::refused(
-        "scgi_cache_lock_age",
-        HSL,
-        TAKE1,
-        "Bounds how long others wait before they ask too.",
-    ),
-    Row::refused(
-        "scgi_cache_lock_timeout",
-        HSL,
-        TAKE1,
-        "Bounds how long others wait for the cache.",
-    ),
-    Row::refused(
-        "scgi_cache_max_range_offset",
-        HSL,
-        TAKE1,
-        "Asks the server for ranges beyond this offset.",
-    ),
-    Row::refused(
-        "scgi_cache_methods",
-        HSL,
-        ONE_MORE,
-        "Sets which methods are cached.",
-    ),
-    Row::refused(
-        "scgi_cache_min_uses",
-        HSL,
-        TAKE1,
-        "Sets how often a response is asked for before it is cached.",
-    ),
-    Row::refused(
-        "scgi_cache_path",
-        HTTP,
-        TWO_MORE,
-        "Defines a cache: its directory, levels and zone.",
-    ),
-    Row::refused(
-        "scgi_cache_revalidate",
-        HSL,
-        FLAG,
-        "Asks whether stale responses have changed.",
-    ),
-    Row::refused(
-        "scgi_cache_use_stale",
-        HSL,
-        ONE_MORE,
-        "Says when stale SCGI responses are served.",
-    ),
-    Row::refused(
-        "scgi_cache_valid",
-        HSL,
-        ONE_MORE,
-        "Sets how long SCGI responses are fresh.",
-    ),
-    Row::refused(
-        "scgi_connect_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time to connect to a SCGI server.",
-    ),
-    Row::refused(
-        "scgi_force_ranges",
-        HSL,
-        FLAG,
-        "Serves ranges of SCGI responses that do not say they have any.",
-    ),
-    Row::refused(
-        "scgi_hide_header",
-        HSL,
-        TAKE1,
-        "Hides a header field of SCGI responses.",
-    ),
-    Row::refused(
-        "scgi_ignore_client_abort",
-        HSL,
-        FLAG,
-        "Finishes SCGI requests of clients that have gone.",
-    ),
-    Row::refused(
-        "scgi_ignore_headers",
-        HSL,
-        ONE_MORE,
-        "Ignores what these header fields of SCGI responses ask for.",
-    ),
-    Row::refused(
-        "scgi_intercept_errors",
-        HSL,
-        FLAG,
-        "Lets error_page answer instead of SCGI responses of 300 and more.",
-    ),
-    Row::refused(
-        "scgi_limit_rate",
-        HSL,
-        TAKE1,
-        "Limits the bytes a second that are read from a SCGI server.",
-    ),
-    Row::refused(
-        "scgi_max_temp_file_size",
-        HSL,
-        TAKE1,
-        "Limits what of a SCGI response waits in a file.",
-    ),
-    Row::refused(
-        "scgi_next_upstream",
-        HSL,
-        ONE_MORE,
-        "Says in which cases a SCGI request is tried on the next server.",
-    ),
-    Row::refused(
-        "scgi_next_upstream_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time in which SCGI tries begin.",
-    ),
-    Row::refused(
-        "scgi_next_upstream_tries",
-        HSL,
-        TAKE1,
-        "Limits the SCGI tries of a request.",
-    ),
-    Row::refused(
-        "scgi_no_cache",
-        HSL,
-        ONE_MORE,
-        "Says when a SCGI response is not put into the cache.",
-    ),
-    Row::refused(
-        "scgi_param",
-        HSL,
-        TAKE23,
-        "Passes a parameter to the SCGI server.",
-    ),
-    Row::refused(
-        "scgi_pass",
-        LOCATION | LOCATION_IF,
-        TAKE1,
-        "Passes requests to a SCGI server.",
-    ),
-    Row::refused(
-        "scgi_pass_header",
-        HSL,
-        TAKE1,
-        "Passes a header field of SCGI responses that is hidden otherwise.",
-    ),
-    Row::refused(
-        "scgi_pass_request_body",
-        HSL,
-        FLAG,
-        "Passes the client's body to the SCGI server.",
-    ),
-    Row::refused(
-        "scgi_pass_request_headers",
-        HSL,
-        FLAG,
-        "Passes the client's header fields to the SCGI server.",
-    ),
-    Row::refused(
-        "scgi_read_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two reads from a SCGI server.",
-    ),
-    Row::refused(
-        "scgi_request_buffering",
-        HSL,
-        FLAG,
-        "Reads a request's body before a SCGI server is asked.",
-    ),
-    Row::refused(
-        "scgi_send_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two writes to a SCGI server.",
-    ),
-    Row::refused(
-        "scgi_socket_keepalive",
-        HSL,
-        FLAG,
-        "Lets the system probe idle SCGI connections.",
-    ),
-    Row::refused(
-        "scgi_socket_rcvbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's receive buffer of SCGI connections.",
-    ),
-    Row::refused(
-        "scgi_socket_sndbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's send buffer of SCGI connections.",
-    ),
-    Row::refused("scgi_store", HSL, TAKE1, "Saves SCGI responses as files."),
-    Row::refused(
-        "scgi_store_access",
-        HSL,
-        TAKE123,
-        "Sets the permissions of saved SCGI responses.",
-    ),
-    Row::refused(
-        "scgi_temp_file_write_size",
-        HSL,
-        TAKE1,
-        "Sets how much of a SCGI response is written to a file at once.",
-    ),
-    Row::refused(
-        "scgi_temp_path",
-        HSL,
-        TAKE1234,
-        "Sets the directory of SCGI responses that wait in files.",
-    ),
-    Row::refused(
-        "tunnel_bind",
-        HSL,
-        TAKE12,
-        "Sets the local address of tunnel connections.",
-    ),
-    Row::refused(
-        "tunnel_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for a tunnel response's header.",
-    ),
-    Row::refused(
-        "tunnel_connect_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time to connect to a tunnel server.",
-    ),
-    Row::refused(
-        "tunnel_next_upstream",
-        HSL,
-        ONE_MORE,
-        "Says in which cases a tunnel request is tried on the next server.",
-    ),
-    Row::refused(
-        "tunnel_next_upstream_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time in which tunnel tries begin.",
-    ),
-    Row::refused(
-        "tunnel_next_upstream_tries",
-        HSL,
-        TAKE1,
-        "Limits the tunnel tries of a request.",
-    ),
-    Row::refused(
-        "tunnel_pass",
-        SERVER | LOCATION | LOCATION_IF,
-        NONE | TAKE1,
-        "Passes requests to a tunnel server.",
-    ),
-    Row::refused(
-        "tunnel_read_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two reads from a tunnel server.",
-    ),
-    Row::refused(
-        "tunnel_send_lowat",
-        HSL,
-        TAKE1,
-        "Sets the smallest write to a tunnel server where the system can.",
-    ),
-    Row::refused(
-        "tunnel_send_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two writes to a tunnel server.",
-    ),
-    Row::refused(
-        "tunnel_socket_keepalive",
-        HSL,
-        FLAG,
-        "Lets the system probe idle tunnel connections.",
-    ),
-    Row::refused(
-        "tunnel_socket_rcvbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's receive buffer of tunnel connections.",
-    ),
-    Row::refused(
-        "tunnel_socket_sndbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's send buffer of tunnel connections.",
-    ),
-    Row::refused(
-        "uwsgi_bind",
-        HSL,
-        TAKE12,
-        "Sets the local address of uwsgi connections.",
-    ),
-    Row::refused(
-        "uwsgi_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for a uwsgi response's header.",
-    ),
-    Row::refused(
-        "uwsgi_buffering",
-        HSL,
-        FLAG,
-        "Takes uwsgi responses as fast as they come.",
-    ),
-    Row::refused(
-        "uwsgi_buffers",
-        HSL,
-        TAKE2,
-        "Sets the buffers of a uwsgi response.",
-    ),
-    Row::refused(
-        "uwsgi_busy_buffers_size",
-        HSL,
-        TAKE1,
-        "Limits how much of a uwsgi response is on its way to the client.",
-    ),
-    Row::refused(
-        "uwsgi_cache",
-        HSL,
-        TAKE1,
-        "Caches uwsgi responses in this zone.",
-    ),
-    Row::refused(
-        "uwsgi_cache_background_update",
-        HSL,
-        TAKE1,
-        "Renews stale uwsgi responses behind a client's back.",
-    ),
-    Row::refused(
-        "uwsgi_cache_bypass",
-        HSL,
-        ONE_MORE,
-        "Says when a uwsgi response is not taken from the cache.",
-    ),
-    Row::refused(
-        "uwsgi_cache_key",
-        HSL,
-        TAKE1,
-        "Sets the key of cached uwsgi responses.",
-    ),
-    Row::refused(
-        "uwsgi_cache_lock",
-        HSL,
-        FLAG,
-        "Lets one request at a time fill a place of the cache.",
-    ),
-    Row::refused(
-        "uwsgi_cache_lock_age",
-        HSL,
-        TAKE1,
-        "Bounds how long others wait before they ask too.",
-    ),
-    Row::refused(
-        "uwsgi_cache_lock_timeout",
-        HSL,
-        TAKE1,
-        "Bounds how long others wait for the cache.",
-    ),
-    Row::refused(
-        "uwsgi_cache_max_range_offset",
-        HSL,
-        TAKE1,
-        "Asks the server for ranges beyond this offset.",
-    ),
-    Row::refused(
-        "uwsgi_cache_methods",
-        HSL,
-        ONE_MORE,
-        "Sets which methods are cached.",
-    ),
-    Row::refused(
-        "uwsgi_cache_min_uses",
-        HSL,
-        TAKE1,
-        "Sets how often a response is asked for before it is cached.",
-    ),
-    Row::refused(
-        "uwsgi_cache_path",
-        HTTP,
-        TWO_MORE,
-        "Defines a cache: its directory, levels and zone.",
-    ),
-    Row::refused(
-        "uwsgi_cache_revalidate",
-        HSL,
-        FLAG,
-        "Asks whether stale responses have changed.",
-    ),
-    Row::refused(
-        "uwsgi_cache_use_stale",
-        HSL,
-        ONE_MORE,
-        "Says when stale uwsgi responses are served.",
-    ),
-    Row::refused(
-        "uwsgi_cache_valid",
-        HSL,
-        ONE_MORE,
-        "Sets how long uwsgi responses are fresh.",
-    ),
-    Row::refused(
-        "uwsgi_connect_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time to connect to a uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_force_ranges",
-        HSL,
-        FLAG,
-        "Serves ranges of uwsgi responses that do not say they have any.",
-    ),
-    Row::refused(
-        "uwsgi_hide_header",
-        HSL,
-        TAKE1,
-        "Hides a header field of uwsgi responses.",
-    ),
-    Row::refused(
-        "uwsgi_ignore_client_abort",
-        HSL,
-        FLAG,
-        "Finishes uwsgi requests of clients that have gone.",
-    ),
-    Row::refused(
-        "uwsgi_ignore_headers",
-        HSL,
-        ONE_MORE,
-        "Ignores what these header fields of uwsgi responses ask for.",
-    ),
-    Row::refused(
-        "uwsgi_intercept_errors",
-        HSL,
-        FLAG,
-        "Lets error_page answer instead of uwsgi responses of 300 and more.",
-    ),
-    Row::refused(
-        "uwsgi_limit_rate",
-        HSL,
-        TAKE1,
-        "Limits the bytes a second that are read from a uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_max_temp_file_size",
-        HSL,
-        TAKE1,
-        "Limits what of a uwsgi response waits in a file.",
-    ),
-    Row::refused(
-        "uwsgi_modifier1",
-        HSL,
-        TAKE1,
-        "Sets the first modifier of a packet.",
-    ),
-    Row::refused(
-        "uwsgi_modifier2",
-        HSL,
-        TAKE1,
-        "Sets the second modifier of a packet.",
-    ),
-    Row::refused(
-        "uwsgi_next_upstream",
-        HSL,
-        ONE_MORE,
-        "Says in which cases a uwsgi request is tried on the next server.",
-    ),
-    Row::refused(
-        "uwsgi_next_upstream_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time in which uwsgi tries begin.",
-    ),
-    Row::refused(
-        "uwsgi_next_upstream_tries",
-        HSL,
-        TAKE1,
-        "Limits the uwsgi tries of a request.",
-    ),
-    Row::refused(
-        "uwsgi_no_cache",
-        HSL,
-        ONE_MORE,
-        "Says when a uwsgi response is not put into the cache.",
-    ),
-    Row::refused(
-        "uwsgi_param",
-        HSL,
-        TAKE23,
-        "Passes a parameter to the uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_pass",
-        LOCATION | LOCATION_IF,
-        TAKE1,
-        "Passes requests to a uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_pass_header",
-        HSL,
-        TAKE1,
-        "Passes a header field of uwsgi responses that is hidden otherwise.",
-    ),
-    Row::refused(
-        "uwsgi_pass_request_body",
-        HSL,
-        FLAG,
-        "Passes the client's body to the uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_pass_request_headers",
-        HSL,
-        FLAG,
-        "Passes the client's header fields to the uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_read_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two reads from a uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_request_buffering",
-        HSL,
-        FLAG,
-        "Reads a request's body before a uwsgi server is asked.",
-    ),
-    Row::refused(
-        "uwsgi_send_timeout",
-        HSL,
-        TAKE1,
-        "Bounds the time between two writes to a uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_socket_keepalive",
-        HSL,
-        FLAG,
-        "Lets the system probe idle uwsgi connections.",
-    ),
-    Row::refused(
-        "uwsgi_socket_rcvbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's receive buffer of uwsgi connections.",
-    ),
-    Row::refused(
-        "uwsgi_socket_sndbuf",
-        HSL,
-        TAKE1,
-        "Sets the system's send buffer of uwsgi connections.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_certificate",
-        HSL,
-        TAKE1,
-        "Names the file with the certificate for uwsgi servers.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_certificate_cache",
-        HSL,
-        TAKE123,
-        "Keeps certificates whose path has variables.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_certificate_key",
-        HSL,
-        TAKE1,
-        "Names the file with the key of that certificate.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_ciphers",
-        HSL,
-        TAKE1,
-        "Sets the ciphers for uwsgi servers.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_conf_command",
-        HSL,
-        TAKE2,
-        "Passes a setting to OpenSSL.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_crl",
-        HSL,
-        TAKE1,
-        "Names the file with revoked certificates of uwsgi servers.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_name",
-        HSL,
-        TAKE1,
-        "Sets the name that uwsgi servers must have.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_password_file",
-        HSL,
-        TAKE1,
-        "Names the file with passwords of keys.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_protocols",
-        HSL,
-        ONE_MORE,
-        "Sets the versions of TLS for uwsgi servers.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_server_name",
-        HSL,
-        FLAG,
-        "Tells uwsgi servers which name is meant.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_session_reuse",
-        HSL,
-        FLAG,
-        "Resumes sessions with uwsgi servers.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_trusted_certificate",
-        HSL,
-        TAKE1,
-        "Names the file with the authorities of uwsgi servers' certificates.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_verify",
-        HSL,
-        FLAG,
-        "Verifies certificates of uwsgi servers.",
-    ),
-    Row::refused(
-        "uwsgi_ssl_verify_depth",
-        HSL,
-        TAKE1,
-        "Bounds the chain of a uwsgi server's certificate.",
-    ),
-    Row::refused("uwsgi_store", HSL, TAKE1, "Saves uwsgi responses as files."),
-    Row::refused(
-        "uwsgi_store_access",
-        HSL,
-        TAKE123,
-        "Sets the permissions of saved uwsgi responses.",
-    ),
-    Row::refused(
-        "uwsgi_string",
-        HSL,
-        TAKE1,
-        "Passes a string to the uwsgi server.",
-    ),
-    Row::refused(
-        "uwsgi_temp_file_write_size",
-        HSL,
-        TAKE1,
-        "Sets how much of a uwsgi response is written to a file at once.",
-    ),
-    Row::refused(
-        "uwsgi_temp_path",
-        HSL,
-        TAKE1234,
-        "Sets the directory of uwsgi responses that wait in files.",
-    ),
+/// What all of them have.
+macro_rules! every {
+    ($prefix:literal, $server:literal) => {
+        refused! { $prefix;
+            "bind": HSL, TAKE12, "Sets the local address of " $server " connections.";
+            "buffer_size": HSL, TAKE1, "Sets the buffer for a " $server " response's header.";
+            "connect_timeout": HSL, TAKE1, "Bounds the time to connect to a " $server " server.";
+            "next_upstream": HSL, ONE_MORE, "Says in which cases a " $server " request is tried on the next server.";
+            "next_upstream_timeout": HSL, TAKE1, "Bounds the time in which " $server " tries begin.";
+            "next_upstream_tries": HSL, TAKE1, "Limits the " $server " tries of a request.";
+            "read_timeout": HSL, TAKE1, "Bounds the time between two reads from a " $server " server.";
+            "send_timeout": HSL, TAKE1, "Bounds the time between two writes to a " $server " server.";
+            "socket_keepalive": HSL, FLAG, "Lets the system probe idle " $server " connections.";
+        }
+    };
+}
+
+/// The buffers of the system: all but memcached.
+macro_rules! system_buffers {
+    ($prefix:literal, $server:literal) => {
+        refused! { $prefix;
+            "socket_rcvbuf": HSL, TAKE1, "Sets the system's receive buffer of " $server " connections.";
+            "socket_sndbuf": HSL, TAKE1, "Sets the system's send buffer of " $server " connections.";
+        }
+    };
+}
+
+/// The low-water mark of the system.
+macro_rules! send_lowat {
+    ($prefix:literal, $server:literal) => {
+        refused! { $prefix;
+            "send_lowat": HSL, TAKE1, "Sets the smallest write to a " $server " server where the system can.";
+        }
+    };
+}
+
+/// Header fields of responses: where responses have such.
+macro_rules! headers {
+    ($prefix:literal, $server:literal) => {
+        refused! { $prefix;
+            "hide_header": HSL, TAKE1, "Hides a header field of " $server " responses.";
+            "ignore_headers": HSL, ONE_MORE, "Ignores what these header fields of " $server " responses ask for.";
+            "intercept_errors": HSL, FLAG, "Lets error_page answer instead of " $server " responses of 300 and more.";
+            "pass_header": HSL, TAKE1, "Passes a header field of " $server " responses that is hidden otherwise.";
+        }
+    };
+}
+
+/// Bodies both ways, caching and saving, as `proxy_*` has them.
+macro_rules! responses {
+    ($prefix:literal, $server:literal) => {
+        refused! { $prefix;
+            "buffering": HSL, FLAG, "Takes " $server " responses as fast as they come.";
+            "buffers": HSL, TAKE2, "Sets the buffers of a " $server " response.";
+            "busy_buffers_size": HSL, TAKE1, "Limits how much of a " $server " response is on its way to the client.";
+            "cache": HSL, TAKE1, "Caches " $server " responses in this zone.";
+            "cache_bypass": HSL, ONE_MORE, "Says when a " $server " response is not taken from the cache.";
+            "cache_key": HSL, TAKE1, "Sets the key of cached " $server " responses.";
+            "cache_lock": HSL, FLAG, "Lets one request at a time fill a place of the cache.";
+            "cache_lock_age": HSL, TAKE1, "Bounds how long others wait before they ask too.";
+            "cache_lock_timeout": HSL, TAKE1, "Bounds how long others wait for the cache.";
+            "cache_max_range_offset": HSL, TAKE1, "Asks the server for ranges beyond this offset.";
+            "cache_methods": HSL, ONE_MORE, "Sets which methods are cached.";
+            "cache_min_uses": HSL, TAKE1, "Sets how often a response is asked for before it is cached.";
+            "cache_path": HTTP, TWO_MORE, "Defines a cache: its directory, levels and zone.";
+            "cache_revalidate": HSL, FLAG, "Asks whether stale responses have changed.";
+            "cache_use_stale": HSL, ONE_MORE, "Says when stale " $server " responses are served.";
+            "cache_valid": HSL, ONE_MORE, "Sets how long " $server " responses are fresh.";
+            "force_ranges": HSL, FLAG, "Serves ranges of " $server " responses that do not say they have any.";
+            "ignore_client_abort": HSL, FLAG, "Finishes " $server " requests of clients that have gone.";
+            "limit_rate": HSL, TAKE1, "Limits the bytes a second that are read from a " $server " server.";
+            "max_temp_file_size": HSL, TAKE1, "Limits what of a " $server " response waits in a file.";
+            "no_cache": HSL, ONE_MORE, "Says when a " $server " response is not put into the cache.";
+            "param": HSL, TAKE23, "Passes a parameter to the " $server " server.";
+            "pass_request_body": HSL, FLAG, "Passes the client's body to the " $server " server.";
+            "pass_request_headers": HSL, FLAG, "Passes the client's header fields to the " $server " server.";
+            "request_buffering": HSL, FLAG, "Reads a request's body before a " $server " server is asked.";
+            "store": HSL, TAKE1, "Saves " $server " responses as files.";
+            "store_access": HSL, TAKE123, "Sets the permissions of saved " $server " responses.";
+            "temp_file_write_size": HSL, TAKE1, "Sets how much of a " $server " response is written to a file at once.";
+            "temp_path": HSL, TAKE1234, "Sets the directory of " $server " responses that wait in files.";
+        }
+    };
+}
+
+/// TLS to servers.
+macro_rules! tls {
+    ($prefix:literal, $server:literal) => {
+        refused! { $prefix;
+            "ssl_certificate": HSL, TAKE1, "Names the file with the certificate for " $server " servers.";
+            "ssl_certificate_cache": HSL, TAKE123, "Keeps certificates whose path has variables.";
+            "ssl_certificate_key": HSL, TAKE1, "Names the file with the key of that certificate.";
+            "ssl_ciphers": HSL, TAKE1, "Sets the ciphers for " $server " servers.";
+            "ssl_conf_command": HSL, TAKE2, "Passes a setting to OpenSSL.";
+            "ssl_crl": HSL, TAKE1, "Names the file with revoked certificates of " $server " servers.";
+            "ssl_name": HSL, TAKE1, "Sets the name that " $server " servers must have.";
+            "ssl_password_file": HSL, TAKE1, "Names the file with passwords of keys.";
+            "ssl_protocols": HSL, ONE_MORE, "Sets the versions of TLS for " $server " servers.";
+            "ssl_server_name": HSL, FLAG, "Tells " $server " servers which name is meant.";
+            "ssl_session_reuse": HSL, FLAG, "Resumes sessions with " $server " servers.";
+            "ssl_trusted_certificate": HSL, TAKE1, "Names the file with the authorities of " $server " servers' certificates.";
+            "ssl_verify": HSL, FLAG, "Verifies certificates of " $server " servers.";
+            "ssl_verify_depth": HSL, TAKE1, "Bounds the chain of a " $server " server's certificate.";
+        }
+    };
+}
+
+pub(in crate::conf::table) const ROWS: &[Row] = &join::<{ count(GROUPS) }>(GROUPS);
+
+const GROUPS: &[&[Row]] = &[
+    every!("fastcgi_", "FastCGI"),
+    system_buffers!("fastcgi_", "FastCGI"),
+    send_lowat!("fastcgi_", "FastCGI"),
+    headers!("fastcgi_", "FastCGI"),
+    responses!("fastcgi_", "FastCGI"),
+    refused! { "fastcgi_";
+        "cache_background_update": HSL, FLAG, "Renews stale FastCGI responses behind a client's back.";
+        "catch_stderr": HSL, TAKE1, "Takes a response with this text in its errors as bad.";
+        "index": HSL, TAKE1, "Names the file that a directory stands for.";
+        "keep_conn": HSL, FLAG, "Keeps connections to FastCGI servers.";
+        "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a FastCGI server.";
+        "split_path_info": HSL, TAKE1, "Takes script and path apart by a pattern.";
+    },
+    every!("grpc_", "gRPC"),
+    system_buffers!("grpc_", "gRPC"),
+    headers!("grpc_", "gRPC"),
+    tls!("grpc_", "gRPC"),
+    refused! { "grpc_";
+        "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a gRPC server.";
+        "set_header": HSL, TAKE2, "Sets a header field of gRPC requests.";
+    },
+    every!("memcached_", "memcached"),
+    refused! { "memcached_";
+        "gzip_flag": HSL, TAKE1, "Names the flag of compressed values.";
+        "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a memcached server.";
+    },
+    every!("scgi_", "SCGI"),
+    system_buffers!("scgi_", "SCGI"),
+    headers!("scgi_", "SCGI"),
+    responses!("scgi_", "SCGI"),
+    refused! { "scgi_";
+        "cache_background_update": HSL, FLAG, "Renews stale SCGI responses behind a client's back.";
+        "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a SCGI server.";
+    },
+    every!("tunnel_", "tunnel"),
+    system_buffers!("tunnel_", "tunnel"),
+    send_lowat!("tunnel_", "tunnel"),
+    refused! { "tunnel_";
+        "pass": SERVER | LOCATION | LOCATION_IF, NONE | TAKE1, "Passes requests to a tunnel server.";
+    },
+    every!("uwsgi_", "uwsgi"),
+    system_buffers!("uwsgi_", "uwsgi"),
+    headers!("uwsgi_", "uwsgi"),
+    responses!("uwsgi_", "uwsgi"),
+    tls!("uwsgi_", "uwsgi"),
+    refused! { "uwsgi_";
+        "cache_background_update": HSL, TAKE1, "Renews stale uwsgi responses behind a client's back.";
+        "modifier1": HSL, TAKE1, "Sets the first modifier of a packet.";
+        "modifier2": HSL, TAKE1, "Sets the second modifier of a packet.";
+        "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a uwsgi server.";
+        "string": HSL, TAKE1, "Passes a string to the uwsgi server.";
+    },
 ];
+
+/// How many rows these are.
+const fn count(groups: &[&[Row]]) -> usize {
+    let mut count = 0;
+    let mut group = 0;
+    while group < groups.len() {
+        count += groups[group].len();
+        group += 1;
+    }
+    count
+}
+
+/// The rows of all groups, `N` of them.
+const fn join<const N: usize>(groups: &[&[Row]]) -> [Row; N] {
+    let mut rows = [groups[0][0]; N];
+    let mut to = 0;
+    let mut group = 0;
+    while group < groups.len() {
+        let mut from = 0;
+        while from < groups[group].len() {
+            rows[to] = groups[group][from];
+            to += 1;
+            from += 1;
+        }
+        group += 1;
+    }
+    rows
+}

@@ -5,604 +5,134 @@ use super::super::{
     SERVER, TAKE1, TAKE2, TAKE3, TAKE12, TAKE123, TWO_MORE, UPSTREAM,
 };
 
-pub(in crate::conf::table) const ROWS: &[Row] = &[
-    Row::refused(
-        "acceptex_read",
-        EVENTS,
-        FLAG,
-        "Receives with AcceptEx() on Windows.",
-    ),
-    Row::refused(
-        "add_after_body",
-        HSL,
-        TAKE1,
-        "Adds the response of a subrequest after the body.",
-    ),
-    Row::refused(
-        "add_before_body",
-        HSL,
-        TAKE1,
-        "Adds the response of a subrequest before the body.",
-    ),
-    Row::refused(
-        "addition_types",
-        HSL,
-        ONE_MORE,
-        "Sets to which types something is added.",
-    ),
-    Row::refused(
-        "ancient_browser",
-        HSL,
-        ONE_MORE,
-        "Names browsers that count as ancient.",
-    ),
-    Row::refused(
-        "ancient_browser_value",
-        HSL,
-        TAKE1,
-        "Sets the value of `$ancient_browser`.",
-    ),
-    Row::refused(
-        "auth_basic",
-        HTTP | SERVER | LOCATION | LIMIT_EXCEPT,
-        TAKE1,
-        "Asks for a user name and password.",
-    ),
-    Row::refused(
-        "auth_basic_user_file",
-        HTTP | SERVER | LOCATION | LIMIT_EXCEPT,
-        TAKE1,
-        "Names the file with users and passwords.",
-    ),
-    Row::refused(
-        "auth_request",
-        HSL,
-        TAKE1,
-        "Lets a subrequest decide whether a client may go on.",
-    ),
-    Row::refused(
-        "auth_request_set",
-        HSL,
-        TAKE2,
-        "Sets a variable from that subrequest's response.",
-    ),
-    Row::refused("autoindex", HSL, FLAG, "Lists directories."),
-    Row::refused("autoindex_exact_size", HSL, FLAG, "Shows sizes in bytes."),
-    Row::refused("autoindex_format", HSL, TAKE1, "Sets the format of lists."),
-    Row::refused(
-        "autoindex_localtime",
-        HSL,
-        FLAG,
-        "Shows times in the local zone.",
-    ),
-    Row::refused("charset", HSLI, TAKE1, "Sets the charset of responses."),
-    Row::refused(
-        "charset_map",
-        HTTP,
-        BLOCK | TAKE2,
-        "Maps one charset to another.",
-    ),
-    Row::refused(
-        "client_body_early_read",
-        HTTP | SERVER,
-        ONE_MORE,
-        "Reads a body before it is known where the request goes.",
-    ),
-    Row::refused(
-        "create_full_put_path",
-        HSL,
-        FLAG,
-        "Makes directories for PUT.",
-    ),
-    Row::refused(
-        "dav_access",
-        HSL,
-        TAKE123,
-        "Sets the permissions of files that are put.",
-    ),
-    Row::refused("dav_methods", HSL, ONE_MORE, "Allows methods of WebDAV."),
-    Row::refused(
-        "degradation",
-        HTTP,
-        TAKE1,
-        "Answers with an error while memory is short.",
-    ),
-    Row::refused(
-        "degrade",
-        HSL,
-        TAKE1,
-        "Sets the error while memory is short.",
-    ),
-    Row::refused(
-        "devpoll_changes",
-        EVENTS,
-        TAKE1,
-        "Sets how many changes nginx hands to /dev/poll at once.",
-    ),
-    Row::refused(
-        "devpoll_events",
-        EVENTS,
-        TAKE1,
-        "Sets how many events nginx takes from /dev/poll at once.",
-    ),
-    Row::refused(
-        "early_hints",
-        HSL,
-        ONE_MORE,
-        "Says for which requests 103 responses are passed on.",
-    ),
-    Row::refused(
-        "eventport_events",
-        EVENTS,
-        TAKE1,
-        "Sets how many events nginx takes from event ports at once.",
-    ),
-    Row::refused(
-        "flv",
-        LOCATION,
-        NONE,
-        "Serves Flash video from a position on.",
-    ),
-    Row::refused("geoip_city", HTTP, TAKE12, "Names the database of cities."),
-    Row::refused(
-        "geoip_country",
-        HTTP,
-        TAKE12,
-        "Names the database of countries.",
-    ),
-    Row::refused(
-        "geoip_org",
-        HTTP,
-        TAKE12,
-        "Names the database of organizations.",
-    ),
-    Row::refused(
-        "geoip_proxy",
-        HTTP,
-        TAKE1,
-        "Trusts these addresses to say who the client is.",
-    ),
-    Row::refused(
-        "geoip_proxy_recursive",
-        HTTP,
-        FLAG,
-        "Skips all trusted addresses from the right.",
-    ),
-    Row::refused(
-        "gunzip",
-        HSL,
-        FLAG,
-        "Decompresses responses for clients that cannot.",
-    ),
-    Row::refused(
-        "gzip_static",
-        HSL,
-        TAKE1,
-        "Serves files that are compressed already.",
-    ),
-    Row::refused("http2", HTTP | SERVER, FLAG, "Speaks HTTP/2 with clients."),
-    Row::refused(
-        "http2_body_preread_size",
-        HTTP | SERVER,
-        TAKE1,
-        "Sets how much of a body is read before it is asked for.",
-    ),
-    Row::refused(
-        "http2_chunk_size",
-        HSL,
-        TAKE1,
-        "Sets the size of frames of responses.",
-    ),
-    Row::refused(
-        "http2_idle_timeout",
-        HTTP | SERVER,
-        TAKE1,
-        "Bounds how long an HTTP/2 connection is idle.",
-    ),
-    Row::refused(
-        "http2_max_concurrent_pushes",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits pushed requests at once.",
-    ),
-    Row::refused(
-        "http2_max_concurrent_streams",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits requests at once in a connection.",
-    ),
-    Row::refused(
-        "http2_max_field_size",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits a compressed header field.",
-    ),
-    Row::refused(
-        "http2_max_header_size",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits a request's header.",
-    ),
-    Row::refused(
-        "http2_max_requests",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits the requests of a connection.",
-    ),
-    Row::refused(
-        "http2_pool_size",
-        HTTP | SERVER,
-        TAKE1,
-        "Sets how much memory nginx allocates for a connection.",
-    ),
-    Row::refused("http2_push", HSL, TAKE1, "Pushes a resource."),
-    Row::refused("http2_push_preload", HSL, FLAG, "Pushes what Link says."),
-    Row::refused(
-        "http2_recv_buffer_size",
-        HTTP,
-        TAKE1,
-        "Sets the receive buffer of a worker.",
-    ),
-    Row::refused(
-        "http2_recv_timeout",
-        HTTP | SERVER,
-        TAKE1,
-        "Bounds the time between two reads.",
-    ),
-    Row::refused(
-        "http2_streams_index_size",
-        HTTP | SERVER,
-        TAKE1,
-        "Sets the size of the table of streams.",
-    ),
-    Row::refused("http3", HTTP | SERVER, FLAG, "Speaks HTTP/3 with clients."),
-    Row::refused(
-        "http3_hq",
-        HTTP | SERVER,
-        FLAG,
-        "Speaks HTTP/0.9 over QUIC for tests.",
-    ),
-    Row::refused(
-        "http3_max_concurrent_streams",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits requests at once in a connection.",
-    ),
-    Row::refused(
-        "http3_stream_buffer_size",
-        HTTP | SERVER,
-        TAKE1,
-        "Sets the buffers of a stream.",
-    ),
-    Row::refused("image_filter", LOCATION, TAKE123, "Changes images."),
-    Row::refused(
-        "image_filter_buffer",
-        HSL,
-        TAKE1,
-        "Limits the size of images.",
-    ),
-    Row::refused(
-        "image_filter_interlace",
-        HSL,
-        FLAG,
-        "Makes images interlaced.",
-    ),
-    Row::refused(
-        "image_filter_jpeg_quality",
-        HSL,
-        TAKE1,
-        "Sets the quality of JPEG images.",
-    ),
-    Row::refused("image_filter_sharpen", HSL, TAKE1, "Makes images sharper."),
-    Row::refused(
-        "image_filter_transparency",
-        HSL,
-        FLAG,
-        "Keeps images transparent.",
-    ),
-    Row::refused(
-        "image_filter_webp_quality",
-        HSL,
-        TAKE1,
-        "Sets the quality of WebP images.",
-    ),
-    Row::refused(
-        "iocp_threads",
-        EVENTS,
-        TAKE1,
-        "Sets the number of threads for completion ports on Windows.",
-    ),
-    Row::refused(
-        "kqueue_changes",
-        EVENTS,
-        TAKE1,
-        "Sets how many changes nginx hands to kqueue at once.",
-    ),
-    Row::refused(
-        "kqueue_events",
-        EVENTS,
-        TAKE1,
-        "Sets how many events nginx takes from kqueue at once.",
-    ),
-    Row::refused(
-        "limit_conn",
-        HSL,
-        TAKE2,
-        "Limits connections at once by a key.",
-    ),
-    Row::refused(
-        "limit_conn_dry_run",
-        HSL,
-        FLAG,
-        "Only counts what would be refused.",
-    ),
-    Row::refused(
-        "limit_conn_zone",
-        HTTP,
-        TAKE2,
-        "Defines the shared memory for such a limit.",
-    ),
-    Row::refused(
-        "limit_req",
-        HSL,
-        TAKE123,
-        "Limits requests a second by a key.",
-    ),
-    Row::refused(
-        "limit_req_dry_run",
-        HSL,
-        FLAG,
-        "Only counts what would be refused.",
-    ),
-    Row::refused(
-        "limit_req_zone",
-        HTTP,
-        TAKE3,
-        "Defines the shared memory and rate of such a limit.",
-    ),
-    Row::refused("mail", MAIN, BLOCK | NONE, "Holds the mail servers."),
-    Row::refused(
-        "min_delete_depth",
-        HSL,
-        TAKE1,
-        "Bounds how high in the tree DELETE works.",
-    ),
-    Row::refused(
-        "mirror",
-        HSL,
-        TAKE1,
-        "Sends a copy of each request elsewhere.",
-    ),
-    Row::refused("mirror_request_body", HSL, FLAG, "Sends the body with it."),
-    Row::refused(
-        "modern_browser",
-        HSL,
-        TAKE12,
-        "Names browsers that count as modern, from a version on.",
-    ),
-    Row::refused(
-        "modern_browser_value",
-        HSL,
-        TAKE1,
-        "Sets the value of `$modern_browser`.",
-    ),
-    Row::refused("mp4", LOCATION, NONE, "Serves MP4 video from a time on."),
-    Row::refused(
-        "mp4_buffer_size",
-        HSL,
-        TAKE1,
-        "Sets the buffer for the file's index.",
-    ),
-    Row::refused("mp4_max_buffer_size", HSL, TAKE1, "Limits that buffer."),
-    Row::refused("mp4_start_key_frame", HSL, FLAG, "Begins with a key frame."),
-    Row::refused(
-        "perl",
-        LOCATION | LIMIT_EXCEPT,
-        TAKE1,
-        "Answers with a Perl handler.",
-    ),
-    Row::refused("perl_modules", HTTP, TAKE1, "Sets where Perl modules are."),
-    Row::refused("perl_require", HTTP, TAKE1, "Loads a Perl module."),
-    Row::refused("perl_set", HTTP, TAKE2, "Sets a variable with Perl."),
-    Row::refused(
-        "post_acceptex",
-        EVENTS,
-        TAKE1,
-        "Sets how many AcceptEx() calls are posted on Windows.",
-    ),
-    Row::refused(
-        "post_action",
-        HSLI,
-        TAKE1,
-        "Makes a subrequest when a request has ended.",
-    ),
-    Row::refused("proxy_cache", HSL, TAKE1, "Caches responses in this zone."),
-    Row::refused(
-        "proxy_cache_path",
-        HTTP,
-        TWO_MORE,
-        "Defines a cache: its directory, levels and zone.",
-    ),
-    Row::refused("proxy_store", HSL, TAKE1, "Saves responses as files."),
-    Row::refused(
-        "quic_active_connection_id_limit",
-        HTTP | SERVER,
-        TAKE1,
-        "Limits the connection ids that are kept.",
-    ),
-    Row::refused(
-        "quic_gso",
-        HTTP | SERVER,
-        FLAG,
-        "Sends many packets at once where the system can.",
-    ),
-    Row::refused(
-        "quic_host_key",
-        HTTP | SERVER,
-        TAKE1,
-        "Names the file with the key of tokens.",
-    ),
-    Row::refused(
-        "quic_retry",
-        HTTP | SERVER,
-        FLAG,
-        "Validates clients' addresses first.",
-    ),
-    Row::refused(
-        "random_index",
-        LOCATION,
-        FLAG,
-        "Serves a file of a directory at random.",
-    ),
-    Row::refused(
-        "resolver",
-        UPSTREAM,
-        ONE_MORE,
-        "Names the servers that resolve names while running.",
-    ),
-    Row::refused(
-        "resolver_timeout",
-        UPSTREAM,
-        TAKE1,
-        "Bounds a look-up of a name.",
-    ),
-    Row::refused(
-        "secure_link",
-        HSL,
-        TAKE1,
-        "Says which hash and time of expiry a link carries.",
-    ),
-    Row::refused(
-        "secure_link_md5",
-        HSL,
-        TAKE1,
-        "Sets the text whose hash a link must carry.",
-    ),
-    Row::refused(
-        "secure_link_secret",
-        HSL,
-        TAKE1,
-        "Sets the secret word of links.",
-    ),
-    Row::refused("slice", HSL, TAKE1, "Asks for large responses in slices."),
-    Row::refused(
-        "source_charset",
-        HSLI,
-        TAKE1,
-        "Sets the charset that responses come in.",
-    ),
-    Row::refused("ssi", HSLI, FLAG, "Processes Server Side Includes."),
-    Row::refused(
-        "ssi_ignore_recycled_buffers",
-        HSL,
-        FLAG,
-        "Flushes responses that are waiting.",
-    ),
-    Row::refused("ssi_last_modified", HSL, FLAG, "Keeps Last-Modified."),
-    Row::refused(
-        "ssi_min_file_chunk",
-        HSL,
-        TAKE1,
-        "Sets from which size on files are sent as such.",
-    ),
-    Row::refused("ssi_silent_errors", HSL, FLAG, "Hides errors of includes."),
-    Row::refused(
-        "ssi_types",
-        HSL,
-        ONE_MORE,
-        "Sets in which types includes are processed.",
-    ),
-    Row::refused(
-        "ssi_value_length",
-        HSL,
-        TAKE1,
-        "Limits the values of parameters.",
-    ),
-    Row::refused(
-        "sticky",
-        UPSTREAM,
-        TWO_MORE,
-        "Keeps a client at its server.",
-    ),
-    Row::refused(
-        "stream",
-        MAIN,
-        BLOCK | NONE,
-        "Holds the TCP and UDP servers.",
-    ),
-    Row::refused("sub_filter", HSL, TAKE2, "Replaces a text in responses."),
-    Row::refused(
-        "sub_filter_last_modified",
-        HSL,
-        FLAG,
-        "Keeps Last-Modified.",
-    ),
-    Row::refused("sub_filter_once", HSL, FLAG, "Replaces only the first."),
-    Row::refused(
-        "userid",
-        HSL,
-        TAKE1,
-        "Gives clients an identifier in a cookie.",
-    ),
-    Row::refused(
-        "userid_domain",
-        HSL,
-        TAKE1,
-        "Sets the domain of that cookie.",
-    ),
-    Row::refused(
-        "userid_expires",
-        HSL,
-        TAKE1,
-        "Sets when that cookie expires.",
-    ),
-    Row::refused("userid_flags", HSL, TAKE123, "Sets flags of that cookie."),
-    Row::refused("userid_mark", HSL, TAKE1, "Marks that cookie."),
-    Row::refused("userid_name", HSL, TAKE1, "Sets the name of that cookie."),
-    Row::refused("userid_p3p", HSL, TAKE1, "Sends a P3P header with it."),
-    Row::refused("userid_path", HSL, TAKE1, "Sets the path of that cookie."),
-    Row::refused(
-        "userid_service",
-        HSL,
-        TAKE1,
-        "Sets the service that gives identifiers.",
-    ),
-    Row::refused(
-        "valid_referers",
-        SERVER | LOCATION,
-        ONE_MORE,
-        "Says which Referers are valid.",
-    ),
-    Row::refused("xml_entities", HSL, TAKE1, "Names the file with entities."),
-    Row::refused(
-        "xml_external_entities",
-        HSL,
-        FLAG,
-        "Allows external entities.",
-    ),
-    Row::refused("xslt_last_modified", HSL, FLAG, "Keeps Last-Modified."),
-    Row::refused(
-        "xslt_param",
-        HSL,
-        TAKE2,
-        "Passes a parameter to stylesheets, as an expression.",
-    ),
-    Row::refused(
-        "xslt_string_param",
-        HSL,
-        TAKE2,
-        "Passes a parameter to stylesheets, as a text.",
-    ),
-    Row::refused(
-        "xslt_stylesheet",
-        LOCATION,
-        ONE_MORE,
-        "Transforms XML with a stylesheet.",
-    ),
-    Row::refused(
-        "xslt_types",
-        HSL,
-        ONE_MORE,
-        "Sets which types are transformed.",
-    ),
-];
+pub(in crate::conf::table) const ROWS: &[Row] = refused! { "";
+    "acceptex_read": EVENTS, FLAG, "Receives with AcceptEx() on Windows.";
+    "add_after_body": HSL, TAKE1, "Adds the response of a subrequest after the body.";
+    "add_before_body": HSL, TAKE1, "Adds the response of a subrequest before the body.";
+    "addition_types": HSL, ONE_MORE, "Sets to which types something is added.";
+    "ancient_browser": HSL, ONE_MORE, "Names browsers that count as ancient.";
+    "ancient_browser_value": HSL, TAKE1, "Sets the value of `$ancient_browser`.";
+    "auth_basic": HTTP | SERVER | LOCATION | LIMIT_EXCEPT, TAKE1, "Asks for a user name and password.";
+    "auth_basic_user_file": HTTP | SERVER | LOCATION | LIMIT_EXCEPT, TAKE1, "Names the file with users and passwords.";
+    "auth_request": HSL, TAKE1, "Lets a subrequest decide whether a client may go on.";
+    "auth_request_set": HSL, TAKE2, "Sets a variable from that subrequest's response.";
+    "autoindex": HSL, FLAG, "Lists directories.";
+    "autoindex_exact_size": HSL, FLAG, "Shows sizes in bytes.";
+    "autoindex_format": HSL, TAKE1, "Sets the format of lists.";
+    "autoindex_localtime": HSL, FLAG, "Shows times in the local zone.";
+    "charset": HSLI, TAKE1, "Sets the charset of responses.";
+    "charset_map": HTTP, BLOCK | TAKE2, "Maps one charset to another.";
+    "client_body_early_read": HTTP | SERVER, ONE_MORE, "Reads a body before it is known where the request goes.";
+    "create_full_put_path": HSL, FLAG, "Makes directories for PUT.";
+    "dav_access": HSL, TAKE123, "Sets the permissions of files that are put.";
+    "dav_methods": HSL, ONE_MORE, "Allows methods of WebDAV.";
+    "degradation": HTTP, TAKE1, "Answers with an error while memory is short.";
+    "degrade": HSL, TAKE1, "Sets the error while memory is short.";
+    "devpoll_changes": EVENTS, TAKE1, "Sets how many changes nginx hands to /dev/poll at once.";
+    "devpoll_events": EVENTS, TAKE1, "Sets how many events nginx takes from /dev/poll at once.";
+    "early_hints": HSL, ONE_MORE, "Says for which requests 103 responses are passed on.";
+    "eventport_events": EVENTS, TAKE1, "Sets how many events nginx takes from event ports at once.";
+    "flv": LOCATION, NONE, "Serves Flash video from a position on.";
+    "geoip_city": HTTP, TAKE12, "Names the database of cities.";
+    "geoip_country": HTTP, TAKE12, "Names the database of countries.";
+    "geoip_org": HTTP, TAKE12, "Names the database of organizations.";
+    "geoip_proxy": HTTP, TAKE1, "Trusts these addresses to say who the client is.";
+    "geoip_proxy_recursive": HTTP, FLAG, "Skips all trusted addresses from the right.";
+    "gunzip": HSL, FLAG, "Decompresses responses for clients that cannot.";
+    "gzip_static": HSL, TAKE1, "Serves files that are compressed already.";
+    "http2": HTTP | SERVER, FLAG, "Speaks HTTP/2 with clients.";
+    "http2_body_preread_size": HTTP | SERVER, TAKE1, "Sets how much of a body is read before it is asked for.";
+    "http2_chunk_size": HSL, TAKE1, "Sets the size of frames of responses.";
+    "http2_idle_timeout": HTTP | SERVER, TAKE1, "Bounds how long an HTTP/2 connection is idle.";
+    "http2_max_concurrent_pushes": HTTP | SERVER, TAKE1, "Limits pushed requests at once.";
+    "http2_max_concurrent_streams": HTTP | SERVER, TAKE1, "Limits requests at once in a connection.";
+    "http2_max_field_size": HTTP | SERVER, TAKE1, "Limits a compressed header field.";
+    "http2_max_header_size": HTTP | SERVER, TAKE1, "Limits a request's header.";
+    "http2_max_requests": HTTP | SERVER, TAKE1, "Limits the requests of a connection.";
+    "http2_pool_size": HTTP | SERVER, TAKE1, "Sets how much memory nginx allocates for a connection.";
+    "http2_push": HSL, TAKE1, "Pushes a resource.";
+    "http2_push_preload": HSL, FLAG, "Pushes what Link says.";
+    "http2_recv_buffer_size": HTTP, TAKE1, "Sets the receive buffer of a worker.";
+    "http2_recv_timeout": HTTP | SERVER, TAKE1, "Bounds the time between two reads.";
+    "http2_streams_index_size": HTTP | SERVER, TAKE1, "Sets the size of the table of streams.";
+    "http3": HTTP | SERVER, FLAG, "Speaks HTTP/3 with clients.";
+    "http3_hq": HTTP | SERVER, FLAG, "Speaks HTTP/0.9 over QUIC for tests.";
+    "http3_max_concurrent_streams": HTTP | SERVER, TAKE1, "Limits requests at once in a connection.";
+    "http3_stream_buffer_size": HTTP | SERVER, TAKE1, "Sets the buffers of a stream.";
+    "image_filter": LOCATION, TAKE123, "Changes images.";
+    "image_filter_buffer": HSL, TAKE1, "Limits the size of images.";
+    "image_filter_interlace": HSL, FLAG, "Makes images interlaced.";
+    "image_filter_jpeg_quality": HSL, TAKE1, "Sets the quality of JPEG images.";
+    "image_filter_sharpen": HSL, TAKE1, "Makes images sharper.";
+    "image_filter_transparency": HSL, FLAG, "Keeps images transparent.";
+    "image_filter_webp_quality": HSL, TAKE1, "Sets the quality of WebP images.";
+    "iocp_threads": EVENTS, TAKE1, "Sets the number of threads for completion ports on Windows.";
+    "kqueue_changes": EVENTS, TAKE1, "Sets how many changes nginx hands to kqueue at once.";
+    "kqueue_events": EVENTS, TAKE1, "Sets how many events nginx takes from kqueue at once.";
+    "limit_conn": HSL, TAKE2, "Limits connections at once by a key.";
+    "limit_conn_dry_run": HSL, FLAG, "Only counts what would be refused.";
+    "limit_conn_zone": HTTP, TAKE2, "Defines the shared memory for such a limit.";
+    "limit_req": HSL, TAKE123, "Limits requests a second by a key.";
+    "limit_req_dry_run": HSL, FLAG, "Only counts what would be refused.";
+    "limit_req_zone": HTTP, TAKE3, "Defines the shared memory and rate of such a limit.";
+    "mail": MAIN, BLOCK | NONE, "Holds the mail servers.";
+    "min_delete_depth": HSL, TAKE1, "Bounds how high in the tree DELETE works.";
+    "mirror": HSL, TAKE1, "Sends a copy of each request elsewhere.";
+    "mirror_request_body": HSL, FLAG, "Sends the body with it.";
+    "modern_browser": HSL, TAKE12, "Names browsers that count as modern, from a version on.";
+    "modern_browser_value": HSL, TAKE1, "Sets the value of `$modern_browser`.";
+    "mp4": LOCATION, NONE, "Serves MP4 video from a time on.";
+    "mp4_buffer_size": HSL, TAKE1, "Sets the buffer for the file's index.";
+    "mp4_max_buffer_size": HSL, TAKE1, "Limits that buffer.";
+    "mp4_start_key_frame": HSL, FLAG, "Begins with a key frame.";
+    "perl": LOCATION | LIMIT_EXCEPT, TAKE1, "Answers with a Perl handler.";
+    "perl_modules": HTTP, TAKE1, "Sets where Perl modules are.";
+    "perl_require": HTTP, TAKE1, "Loads a Perl module.";
+    "perl_set": HTTP, TAKE2, "Sets a variable with Perl.";
+    "post_acceptex": EVENTS, TAKE1, "Sets how many AcceptEx() calls are posted on Windows.";
+    "post_action": HSLI, TAKE1, "Makes a subrequest when a request has ended.";
+    "proxy_cache": HSL, TAKE1, "Caches responses in this zone.";
+    "proxy_cache_path": HTTP, TWO_MORE, "Defines a cache: its directory, levels and zone.";
+    "proxy_store": HSL, TAKE1, "Saves responses as files.";
+    "quic_active_connection_id_limit": HTTP | SERVER, TAKE1, "Limits the connection ids that are kept.";
+    "quic_gso": HTTP | SERVER, FLAG, "Sends many packets at once where the system can.";
+    "quic_host_key": HTTP | SERVER, TAKE1, "Names the file with the key of tokens.";
+    "quic_retry": HTTP | SERVER, FLAG, "Validates clients' addresses first.";
+    "random_index": LOCATION, FLAG, "Serves a file of a directory at random.";
+    "resolver": UPSTREAM, ONE_MORE, "Names the servers that resolve names while running.";
+    "resolver_timeout": UPSTREAM, TAKE1, "Bounds a look-up of a name.";
+    "secure_link": HSL, TAKE1, "Says which hash and time of expiry a link carries.";
+    "secure_link_md5": HSL, TAKE1, "Sets the text whose hash a link must carry.";
+    "secure_link_secret": HSL, TAKE1, "Sets the secret word of links.";
+    "slice": HSL, TAKE1, "Asks for large responses in slices.";
+    "source_charset": HSLI, TAKE1, "Sets the charset that responses come in.";
+    "ssi": HSLI, FLAG, "Processes Server Side Includes.";
+    "ssi_ignore_recycled_buffers": HSL, FLAG, "Flushes responses that are waiting.";
+    "ssi_last_modified": HSL, FLAG, "Keeps Last-Modified.";
+    "ssi_min_file_chunk": HSL, TAKE1, "Sets from which size on files are sent as such.";
+    "ssi_silent_errors": HSL, FLAG, "Hides errors of includes.";
+    "ssi_types": HSL, ONE_MORE, "Sets in which types includes are processed.";
+    "ssi_value_length": HSL, TAKE1, "Limits the values of parameters.";
+    "sticky": UPSTREAM, TWO_MORE, "Keeps a client at its server.";
+    "stream": MAIN, BLOCK | NONE, "Holds the TCP and UDP servers.";
+    "sub_filter": HSL, TAKE2, "Replaces a text in responses.";
+    "sub_filter_last_modified": HSL, FLAG, "Keeps Last-Modified.";
+    "sub_filter_once": HSL, FLAG, "Replaces only the first.";
+    "userid": HSL, TAKE1, "Gives clients an identifier in a cookie.";
+    "userid_domain": HSL, TAKE1, "Sets the domain of that cookie.";
+    "userid_expires": HSL, TAKE1, "Sets when that cookie expires.";
+    "userid_flags": HSL, TAKE123, "Sets flags of that cookie.";
+    "userid_mark": HSL, TAKE1, "Marks that cookie.";
+    "userid_name": HSL, TAKE1, "Sets the name of that cookie.";
+    "userid_p3p": HSL, TAKE1, "Sends a P3P header with it.";
+    "userid_path": HSL, TAKE1, "Sets the path of that cookie.";
+    "userid_service": HSL, TAKE1, "Sets the service that gives identifiers.";
+    "valid_referers": SERVER | LOCATION, ONE_MORE, "Says which Referers are valid.";
+    "xml_entities": HSL, TAKE1, "Names the file with entities.";
+    "xml_external_entities": HSL, FLAG, "Allows external entities.";
+    "xslt_last_modified": HSL, FLAG, "Keeps Last-Modified.";
+    "xslt_param": HSL, TAKE2, "Passes a parameter to stylesheets, as an expression.";
+    "xslt_string_param": HSL, TAKE2, "Passes a parameter to stylesheets, as a text.";
+    "xslt_stylesheet": LOCATION, ONE_MORE, "Transforms XML with a stylesheet.";
+    "xslt_types": HSL, ONE_MORE, "Sets which types are transformed.";
+};
