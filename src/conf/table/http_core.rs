@@ -3,14 +3,12 @@
 //! Mirrors `http/ngx_http_core_module.c`.
 
 use super::{
-    FLAG, HSL, HSLI, HTTP, LOCATION, NONE, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12, log,
+    FLAG, HSL, HSLI, HTTP, LOCATION, NONE, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12,
+    http_core_values as values, log,
 };
 use crate::conf::{
-    error::Problem,
-    model::{self, BodyInFile, IfModifiedSince, LingeringClose, ServerTokens},
-    parser::Statement,
-    read::{self, Reader, bufs, bytes, bytes_or_giga, choice, first, flag, msec, num, unset},
-    value,
+    model::{BodyInFile, IfModifiedSince, LingeringClose},
+    read::{self, bufs, bytes, bytes_or_giga, choice, first, flag, msec, num},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -18,14 +16,14 @@ pub(super) const ROWS: &[Row] = &[
         "default_type",
         HSL,
         TAKE1,
-        |r, s| once(&mut r.loc.core.default_type, s, |s| first(s).into()),
+        |r, s| values::once(&mut r.loc.core.default_type, s, |s| first(s).into()),
         "Sets the content type of files with an unknown extension.",
     ),
     Row::new(
         "internal",
         LOCATION,
         NONE,
-        |r, s| once(&mut r.loc.internal, s, |_| true),
+        |r, s| values::once(&mut r.loc.internal, s, |_| true),
         "Makes a location reachable for internal redirects only.",
     ),
     Row::new(
@@ -112,14 +110,14 @@ pub(super) const ROWS: &[Row] = &[
         "connection_pool_size",
         HTTP | SERVER,
         TAKE1,
-        |r, s| pool_size(&mut r.srv.core.connection_pool_size, s),
+        |r, s| values::pool_size(&mut r.srv.core.connection_pool_size, s),
         "Sets how much memory nginx allocates for a connection at first.",
     ),
     Row::accepted(
         "request_pool_size",
         HTTP | SERVER,
         TAKE1,
-        |r, s| pool_size(&mut r.srv.core.request_pool_size, s),
+        |r, s| values::pool_size(&mut r.srv.core.request_pool_size, s),
         "Sets how much memory nginx allocates for a request at first.",
     ),
     Row::new(
@@ -174,7 +172,7 @@ pub(super) const ROWS: &[Row] = &[
         "send_lowat",
         HSL,
         TAKE1,
-        send_lowat,
+        values::send_lowat,
         "Sets the smallest write to a client where the system can.",
     ),
     Row::accepted(
@@ -237,7 +235,7 @@ pub(super) const ROWS: &[Row] = &[
         "keepalive_timeout",
         HSL,
         TAKE12,
-        keepalive_timeout,
+        values::keepalive_timeout,
         "Bounds how long a client connection is idle; 0 turns keep-alive off.",
     ),
     Row::new(
@@ -251,7 +249,7 @@ pub(super) const ROWS: &[Row] = &[
         "keepalive_disable",
         HSL,
         TAKE12,
-        keepalive_disable,
+        values::keepalive_disable,
         "Turns keep-alive off for some browsers.",
     ),
     Row::new(
@@ -366,7 +364,7 @@ pub(super) const ROWS: &[Row] = &[
         "server_tokens",
         HSL,
         TAKE1,
-        server_tokens,
+        values::server_tokens,
         "Sets the Server header: `on`, `off`, `build` or a text.",
     ),
     Row::new(
@@ -390,14 +388,14 @@ pub(super) const ROWS: &[Row] = &[
         "max_ranges",
         HSL,
         TAKE1,
-        max_ranges,
+        values::max_ranges,
         "Limits the number of ranges in a request.",
     ),
     Row::new(
         "disable_symlinks",
         HSL,
         TAKE12,
-        disable_symlinks,
+        values::disable_symlinks,
         "Refuses files behind symbolic links.",
     ),
     Row::accepted(
@@ -411,7 +409,7 @@ pub(super) const ROWS: &[Row] = &[
         "directio",
         HSL,
         TAKE1,
-        directio,
+        values::directio,
         "Reads large files around the system's cache.",
     ),
     Row::accepted(
@@ -429,134 +427,3 @@ pub(super) const ROWS: &[Row] = &[
         "Sets how much of a file the system reads ahead.",
     ),
 ];
-
-/// A value that is set once.
-fn once<T>(
-    slot: &mut Option<T>,
-    statement: &Statement,
-    make: impl Fn(&Statement) -> T,
-) -> Result<(), Problem> {
-    unset(slot.as_ref())?;
-    *slot = Some(make(statement));
-    Ok(())
-}
-
-/// `ngx_http_core_pool_size`
-fn pool_size(slot: &mut Option<usize>, statement: &Statement) -> Result<(), Problem> {
-    bytes(slot, statement)?;
-    match *slot {
-        Some(size) if size < MIN_POOL_SIZE => Err(Problem::message(format!(
-            "the pool size must be no less than {MIN_POOL_SIZE}"
-        ))),
-        Some(size) if size % POOL_ALIGNMENT != 0 => Err(Problem::message(format!(
-            "the pool size must be a multiple of {POOL_ALIGNMENT}"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn send_lowat(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    bytes(&mut reader.loc.core.send_lowat, statement)?;
-    reader.warn("\"send_lowat\" is not supported, ignored", statement);
-    Ok(())
-}
-
-fn keepalive_timeout(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    msec(&mut reader.loc.core.keepalive_timeout, statement)?;
-    if let Some(word) = statement.args.get(1) {
-        let seconds = value::seconds(word.bytes()).ok_or_else(Problem::invalid_value)?;
-        reader.loc.core.keepalive_header = Some(Some(std::time::Duration::from_secs(seconds)));
-    }
-    Ok(())
-}
-
-fn keepalive_disable(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    read::bits(
-        reader,
-        statement,
-        |r| &mut r.loc.core.keepalive_disable,
-        &[
-            ("none", |set: &mut model::KeepaliveDisable| &mut set.none),
-            ("msie6", |set| &mut set.msie6),
-            ("safari", |set| &mut set.safari),
-        ],
-    )
-}
-
-fn server_tokens(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    unset(reader.loc.core.server_tokens.as_ref())?;
-    let text = first(statement);
-    reader.loc.core.server_tokens = Some(match text {
-        b"on" => ServerTokens::On,
-        b"off" => ServerTokens::Off,
-        b"build" => ServerTokens::Build,
-        // DIFFERS(server-tokens): nginx takes a text in its commercial edition only.
-        text => ServerTokens::Text(reader.template(text)?),
-    });
-    Ok(())
-}
-
-fn max_ranges(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let mut number = None;
-    if reader.loc.core.max_ranges.is_some() {
-        return Err(Problem::duplicate());
-    }
-    num::<u64>(&mut number, statement)?;
-    reader.loc.core.max_ranges = Some(number);
-    Ok(())
-}
-
-fn disable_symlinks(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    unset(reader.loc.core.disable_symlinks.as_ref())?;
-    let mut mode = None;
-    let mut from = false;
-    for word in &statement.args {
-        match word.bytes() {
-            b"off" => mode = Some(false),
-            b"on" | b"if_not_owner" => mode = Some(true),
-            text => match text.strip_prefix(b"from=") {
-                Some(path) => {
-                    reader.template(path)?;
-                    from = true;
-                }
-                None => return Err(Problem::parameter(word)),
-            },
-        }
-    }
-    let mode = mode.ok_or_else(|| {
-        Problem::message(
-            "\"disable_symlinks\" must have \"off\", \"on\" or \"if_not_owner\" parameter",
-        )
-    })?;
-    if let ([a, b], false) = (statement.args.as_slice(), from) {
-        return Err(Problem::message(format!(
-            "duplicate parameters \"{a} {b}\""
-        )));
-    }
-    if from && !mode {
-        return Err(Problem::message(
-            "\"from=\" cannot be used with \"off\" parameter",
-        ));
-    }
-    if mode {
-        return Err(super::unsupported("disable_symlinks on"));
-    }
-    reader.loc.core.disable_symlinks = Some(mode);
-    Ok(())
-}
-
-fn directio(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    if reader.loc.core.directio.is_some() {
-        return Err(Problem::duplicate());
-    }
-    reader.loc.core.directio = Some(match first(statement) {
-        b"off" => None,
-        text => Some(value::offset(text).ok_or_else(Problem::invalid_value)?),
-    });
-    Ok(())
-}
-
-/// `NGX_MIN_POOL_SIZE`
-const MIN_POOL_SIZE: usize = 112;
-/// `NGX_POOL_ALIGNMENT`
-const POOL_ALIGNMENT: usize = 16;
