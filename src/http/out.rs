@@ -34,6 +34,15 @@ pub(super) enum Piece {
         /// How long it is.
         len: u64,
     },
+    /// The beginning of such a piece, read.
+    Loaded {
+        /// Its bytes.
+        buf: Buf,
+        /// The file.
+        file: Rc<File>,
+        /// Where they stand in it.
+        offset: u64,
+    },
 }
 
 impl Piece {
@@ -49,7 +58,7 @@ impl Piece {
     pub(super) fn memory(&self) -> Option<&[u8]> {
         match self {
             Self::Vec(bytes, at) => Some(&bytes[*at..]),
-            Self::Buf(buf) => Some(buf.filled()),
+            Self::Buf(buf) | Self::Loaded { buf, .. } => Some(buf.filled()),
             Self::Shared(bytes, at) => Some(&bytes[*at..]),
             Self::Static(bytes) => Some(bytes),
             Self::File { .. } => None,
@@ -65,6 +74,10 @@ impl Piece {
             Self::File { offset, len, .. } => {
                 *offset += n as u64;
                 *len -= n as u64;
+            }
+            Self::Loaded { buf, offset, .. } => {
+                buf.consume(n);
+                *offset += n as u64;
             }
         }
     }
@@ -180,19 +193,50 @@ impl Out {
         Poll::Ready(Ok(written as u64))
     }
 
-    /// Replaces all pieces in memory by what `write` makes of their bytes, in order.
+    /// Replaces all pieces in memory by what `write` makes of their bytes, in order; what came from a file goes back to it.
     pub(super) fn spill(
         &mut self,
         write: &mut dyn FnMut(&[u8]) -> io::Result<Piece>,
     ) -> io::Result<()> {
-        for piece in &mut self.pieces {
-            if let Some(bytes) = piece.memory() {
-                let spilled = write(bytes)?;
-                self.in_memory -= spilled.len();
-                *piece = spilled;
-            }
+        let mut result = Ok(());
+        for piece in std::mem::take(&mut self.pieces) {
+            let spilled = match piece {
+                Piece::Loaded { buf, file, offset } => Piece::File {
+                    file,
+                    offset,
+                    len: buf.len() as u64,
+                },
+                piece => match piece.memory().filter(|_| result.is_ok()).map(&mut *write) {
+                    Some(Ok(spilled)) => spilled,
+                    Some(Err(error)) => {
+                        result = Err(error);
+                        piece
+                    }
+                    None => piece,
+                },
+            };
+            self.append(spilled);
         }
-        Ok(())
+        let in_memory = self.pieces.iter().filter_map(Piece::memory);
+        self.in_memory = in_memory.map(|bytes| bytes.len() as u64).sum();
+        result
+    }
+
+    /// Puts a piece behind the last one, or makes them one when they are neighbours in a file.
+    fn append(&mut self, piece: Piece) {
+        if let Piece::File { file, offset, len } = &piece
+            && let Some(Piece::File {
+                file: last_file,
+                offset: start,
+                len: last_len,
+            }) = self.pieces.back_mut()
+            && Rc::ptr_eq(file, last_file)
+            && *start + *last_len == *offset
+        {
+            *last_len += len;
+            return;
+        }
+        self.pieces.push_back(piece);
     }
 
     /// Replaces the piece of a file at the front by a buffer with its first bytes and the rest.
@@ -210,13 +254,18 @@ impl Out {
             ));
         }
         buf.advance(got);
+        let loaded = Piece::Loaded {
+            buf,
+            file: Rc::clone(file),
+            offset: *offset,
+        };
         *offset += got as u64;
         *len -= got as u64;
         if *len == 0 {
             self.pieces.pop_front();
         }
         self.in_memory += got as u64;
-        self.pieces.push_front(Piece::Buf(buf));
+        self.pieces.push_front(loaded);
         Ok(())
     }
 
@@ -235,5 +284,51 @@ impl Out {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_goes_back_to_its_file() {
+        let file = Rc::new(tempfile::tempfile().unwrap());
+        let mut end = 0;
+        let mut out = Out::default();
+        let mut spill = |out: &mut Out| {
+            out.spill(&mut |bytes| {
+                file.write_all_at(bytes, end)?;
+                let (offset, len) = (end, bytes.len() as u64);
+                end += len;
+                let file = Rc::clone(&file);
+                Ok(Piece::File { file, offset, len })
+            })
+            .unwrap();
+            (out.pieces.len(), out.in_memory(), end)
+        };
+        for _ in 0..3 {
+            out.push_vec(vec![b'x'; 2000]);
+        }
+        assert_eq!(spill(&mut out), (1, 0, 6000));
+        out.load().unwrap();
+        out.consume(1500);
+        out.push_vec(vec![b'x'; 2000]);
+        assert_eq!(out.in_memory(), 6500);
+        assert_eq!(spill(&mut out), (1, 0, 8000), "only what is new is written");
+        assert_eq!(out.bytes, 6500);
+    }
+
+    #[test]
+    fn what_cannot_be_written_stays_in_memory() {
+        let mut out = Out::default();
+        out.push_vec(b"first".to_vec());
+        out.push(Piece::Shared(Rc::new(vec![b'x'; 2000]), 0));
+        out.spill(&mut |_| Err(io::ErrorKind::StorageFull.into()))
+            .unwrap_err();
+        assert_eq!(
+            (out.pieces.len(), out.in_memory(), out.bytes),
+            (2, 2005, 2005)
+        );
     }
 }

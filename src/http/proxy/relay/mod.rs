@@ -204,6 +204,10 @@ impl<'g> Relay<'_, 'g> {
         {
             return Poll::Ready(Err(Stop::ClientGone(None)));
         }
+        if self.end.is_some() && self.spill.is_some() {
+            // A client that may stall for minutes holds no memory. What cannot be written stays there.
+            drop(self.spill_out());
+        }
         match self.passed(cx) {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => Poll::Pending,
