@@ -12,6 +12,7 @@
 mod support;
 
 mod balance;
+mod buffering;
 mod differences;
 mod experiment;
 mod framing;

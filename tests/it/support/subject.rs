@@ -205,6 +205,37 @@ impl Subject {
         self.child.as_ref().expect("it runs").id()
     }
 
+    /// Whether it is the oracle.
+    pub(crate) fn is_nginx(&self) -> bool {
+        matches!(self.program, Program::Nginx(_))
+    }
+
+    /// How many bytes of memory its processes have for themselves: what is resident and not a page of a file.
+    pub(crate) fn memory(&self) -> u64 {
+        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
+        let page = u64::try_from(page.unwrap().unwrap()).unwrap();
+        let own = |process: &u32| {
+            let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+            let pages: Vec<u64> = text.split(' ').flat_map(str::parse).collect();
+            Some((pages[1] - pages[2]) * page)
+        };
+        self.processes().iter().filter_map(own).sum()
+    }
+
+    /// The master and its workers.
+    fn processes(&self) -> Vec<u32> {
+        let master = self.process();
+        let all = fs::read_dir("/proc").unwrap();
+        let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let parent = |process: &u32| {
+            let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            let (_, rest) = text.rsplit_once(") ")?;
+            rest.split(' ').nth(1)?.parse::<u32>().ok()
+        };
+        all.filter(|process| *process == master || parent(process) == Some(master))
+            .collect()
+    }
+
     /// Takes all places in a backend's queue, so that connecting to it gets no answer.
     pub(crate) fn fill_backlog(&self, name: &str) -> Vec<TcpStream> {
         let Place::Backend(address, listener) = &self.places[name] else {
