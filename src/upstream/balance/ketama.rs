@@ -32,21 +32,30 @@ struct Point {
 const POINTS: u32 = 160;
 
 impl Ketama {
-    /// Builds the ring; peers with the same name are one server.
+    /// Builds the ring; peers with the same name are one server, whose points stand there once.
     pub(super) fn new(names: &[Arc<str>], weights: &[u32]) -> Self {
-        let mut known: Vec<&str> = Vec::new();
+        let mut known: Vec<(&str, u32)> = Vec::new();
         let mut servers: Vec<Vec<usize>> = Vec::new();
-        let mut ring = Vec::new();
-        for (index, (name, weight)) in names.iter().zip(weights).enumerate() {
-            let server = known.iter().position(|n| *n == &**name).unwrap_or_else(|| {
-                known.push(name);
-                servers.push(Vec::new());
-                known.len() - 1
-            });
-            servers[server].push(index);
-            add_points(&mut ring, server, name, *weight);
+        for (index, (name, &weight)) in names.iter().zip(weights).enumerate() {
+            if let Some(server) = known.iter().position(|(n, _)| *n == &**name) {
+                // The points of a smaller weight are the first ones of a larger.
+                known[server].1 = known[server].1.max(weight);
+                servers[server].push(index);
+            } else {
+                known.push((name, weight));
+                servers.push(vec![index]);
+            }
         }
-        ring.sort_by_key(|point| point.hash);
+        let mut ring = Vec::new();
+        let points: u64 = known.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let points = usize::try_from(points.saturating_mul(POINTS.into())).unwrap_or(usize::MAX);
+        // Without it the ring would grow, and be copied, by and by.
+        drop(ring.try_reserve_exact(points));
+        for (server, (name, weight)) in (0..).zip(known) {
+            add_points(&mut ring, server, name, weight);
+        }
+        // Where two servers have the same point it belongs to the first.
+        ring.sort_unstable_by_key(|point| u64::from(point.hash) << 32 | u64::from(point.server));
         ring.dedup_by_key(|point| point.hash);
         Self { ring, servers }
     }
@@ -78,9 +87,8 @@ impl Balancer for Ketama {
     }
 }
 
-fn add_points(ring: &mut Vec<Point>, server: usize, name: &str, weight: u32) {
+fn add_points(ring: &mut Vec<Point>, server: u32, name: &str, weight: u32) {
     let (host, port) = host_and_port(name);
-    let server = u32::try_from(server).unwrap_or(u32::MAX);
     let mut base = crc32fast::Hasher::new();
     base.update(host.as_bytes());
     base.update(b"\0");
@@ -127,6 +135,14 @@ mod tests {
         ] {
             assert_eq!(host_and_port(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn addresses_of_a_name_share_its_points() {
+        let names: Vec<Arc<str>> = ["a:1", "b:1", "a:1", "a:1"].map(Arc::from).to_vec();
+        let ring = Ketama::new(&names, &[1, 2, 3, 3]);
+        assert_eq!(ring.servers, [vec![0, 2, 3], vec![1]]);
+        assert_eq!(ring.ring.len(), 5 * POINTS as usize);
     }
 
     #[test]
