@@ -1,9 +1,17 @@
-//! Peers by hash: `hash`, `hash consistent`, `ip_hash` (behaviour B10). The exact ring is a matter of unit tests, because
-//! it depends on the ports; what does not depend on them is compared here.
+//! Peers by hash: `hash`, `hash consistent`, `ip_hash` (behaviour B10). The ring depends on the names of the servers: where it
+//! must be the same for both programs they share their backends, or have Unix sockets of the same names.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    thread,
+};
 
-use crate::support::{Subject, both};
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{Subject, backend, both, with_hosts};
 
 const THREE: [(&str, u64); 3] = [("a", 0), ("b", 0), ("c", 0)];
 
@@ -63,6 +71,139 @@ fn consistent_hash_keeps_keys_where_they_are() {
         s.gets(6, "/");
         (moved, s.hits())
     });
+}
+
+/// The peers, as `$upstream_addr` has them, of so many keys in each of these locations.
+fn peers(s: &Subject, locations: &[&str], keys: u32) -> Vec<String> {
+    let mut seen = Vec::new();
+    for location in locations {
+        for key in 0..keys {
+            let response = s.get(&format!("{location}?k=key{key}"));
+            let peer = response.header("x-peer").unwrap_or("none");
+            seen.push(format!("{location} {key} {} {peer}", response.status()));
+        }
+    }
+    seen
+}
+
+/// A ring of nearly 200,000 points, a plain hash over a million. Larger rings are built no other way; but the oracle's C library
+/// sorts slowly, and with a weight of 20,000 nginx needs seconds to start.
+#[test]
+fn huge_weights() {
+    let conf = "
+        upstream ring { hash $arg_k consistent; server unix:a weight=800; server unix:b weight=400; server unix:c; }
+        upstream plain { hash $arg_k; server unix:a weight=20000; server unix:b weight=1000000; server unix:c weight=5000; }
+        server { listen {{listen}}; add_header X-Peer $upstream_addr;
+            location /ring { proxy_pass http://ring; }
+            location /plain { proxy_pass http://plain; } }";
+    let seen = both(conf, |s: &mut Subject| {
+        for name in ["a", "b", "c"] {
+            // Relative names: the program's directory is its working directory.
+            let listener = UnixListener::bind(s.path(name)).unwrap();
+            thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let mut stream = stream.unwrap();
+                    let lines = BufReader::new(&stream).lines();
+                    lines
+                        .map_while(Result::ok)
+                        .take_while(|line| !line.is_empty())
+                        .count();
+                    stream
+                        .write_all(
+                            b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                        )
+                        .unwrap();
+                }
+            });
+        }
+        peers(s, &["/ring", "/plain"], 60)
+    });
+    for peer in ["200 unix:a", "200 unix:b"] {
+        let hits = seen.iter().filter(|line| line.ends_with(peer)).count();
+        assert!(hits > 20, "{peer}: {seen:?}");
+    }
+}
+
+/// A listener at 127.0.0.`last`, or None when the port is taken there.
+fn listener(last: u8, port: u16) -> Option<TcpListener> {
+    TcpListener::bind((Ipv4Addr::new(127, 0, 0, last), port)).ok()
+}
+
+/// The addresses of a name share its points of the ring by round robin, and each is one of the peers of a plain hash.
+#[test]
+fn names_with_several_addresses() {
+    let hosts = "
+127.0.0.1 localhost
+127.0.0.1 three.test
+127.0.0.2 three.test
+127.0.0.3 three.test
+127.0.0.1 partly.test
+127.0.0.3 partly.test
+127.0.0.4 partly.test
+";
+    with_hosts("hash::names_with_several_addresses", hosts, compare_several);
+}
+
+/// Backends that both programs share: one port at 127.0.0.1, 127.0.0.2 and 127.0.0.3, which refuses connections at 127.0.0.4
+/// while the socket lives, and another port at 127.0.0.1.
+fn shared_backends() -> (u16, u16, Socket) {
+    let one_port = || {
+        let first = listener(1, 0)?;
+        let port = first.local_addr().unwrap().port();
+        let listeners = [first, listener(2, port)?, listener(3, port)?];
+        let refused = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 4], port));
+        refused.bind(&address.into()).ok()?;
+        Some((port, listeners, refused))
+    };
+    let found = (0..100).find_map(|_| one_port());
+    let (port, listeners, refused) = found.expect("some port is free");
+    let other = listener(1, 0).unwrap();
+    let other_port = other.local_addr().unwrap().port();
+    for listener in listeners.into_iter().chain([other]) {
+        backend::serve("shared", listener, backend::Received::default(), |conn| {
+            conn.answer_all("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        });
+    }
+    (port, other_port, refused)
+}
+
+fn compare_several() {
+    let (port, other_port, _refused) = shared_backends();
+    let conf = "
+        upstream ring { hash $arg_k consistent; server three.test:PORT; server OTHER weight=2; }
+        upstream plain { hash $arg_k; server three.test:PORT weight=2; server OTHER; }
+        upstream partly { hash $arg_k consistent; server partly.test:PORT; server OTHER; }
+        upstream partly-plain { hash $arg_k; server partly.test:PORT; server OTHER; }
+        upstream huge { hash $arg_k consistent; server three.test:PORT weight=300; server OTHER weight=400; }
+        server { listen {{listen}}; add_header X-Peer $upstream_addr;
+            location /ring { proxy_pass http://ring; }
+            location /plain { proxy_pass http://plain; }
+            location /partly { proxy_pass http://partly; }
+            location /partly-plain { proxy_pass http://partly-plain; }
+            location /huge { proxy_pass http://huge; } }"
+        .replace("OTHER", &format!("127.0.0.1:{other_port}"))
+        .replace("PORT", &port.to_string());
+    let locations = ["/ring", "/plain", "/partly", "/partly-plain", "/huge"];
+    let seen = both(&conf, |s: &mut Subject| {
+        // Each key twice: the second time it is the next address's turn.
+        let twice = [peers(s, &locations, 40), peers(s, &locations, 40)].concat();
+        let without_ports = twice.iter().map(|line| {
+            line.replace(&format!(":{other_port}"), "/other")
+                .replace(&format!(":{port}"), "")
+        });
+        without_ports.collect::<Vec<_>>()
+    });
+    let ring = |line: &&String| line.starts_with("/ring ");
+    for address in [1, 2, 3] {
+        let peer = format!("200 127.0.0.{address}");
+        assert!(
+            seen.iter().filter(ring).any(|line| line.ends_with(&peer)),
+            "{seen:?}"
+        );
+    }
+    let retried = |line: &String| line.contains("127.0.0.4, 127.0.0.");
+    assert!(seen.iter().any(retried), "{seen:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod cases;
 pub(crate) mod client;
 pub(crate) mod compare;
+pub(crate) mod names;
 pub(crate) mod ports;
 pub(crate) mod subject;
 
@@ -11,4 +12,5 @@ pub(crate) use backend::Conn;
 pub(crate) use cases::cases;
 pub(crate) use client::Client;
 pub(crate) use compare::{both, ours};
+pub(crate) use names::with_hosts;
 pub(crate) use subject::Subject;
