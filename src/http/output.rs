@@ -6,7 +6,7 @@ use super::{
     conn::ConnError,
     exchange::{Action, Exchange},
     filters,
-    h1::{headers::Headers, known::Known},
+    h1::known::Known,
     out::Piece,
     phases::Next,
     status,
@@ -175,7 +175,7 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     if x.response.gzip_vary && x.location.gzip.vary {
         field(out, b"Vary", b"Accept-Encoding");
     }
-    push_fields(&x.response.headers, out);
+    x.response.headers.encode(out);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -262,13 +262,6 @@ pub(super) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Appends all fields.
-pub(super) fn push_fields(headers: &Headers, out: &mut Vec<u8>) {
-    for (_, name, value) in headers.iter() {
-        field(out, name, value);
-    }
 }
 
 /// Appends a decimal number.

@@ -4,7 +4,6 @@ use crate::http::{
     exchange::Exchange,
     h1::chunked,
     out::{Out, Piece},
-    output,
 };
 
 /// Decides whether the body is chunked: its length is unknown, or there are trailers.
@@ -57,7 +56,7 @@ pub(crate) fn finish(x: &mut Exchange<'_>) {
         return x.out.push(Piece::Static(chunked::LAST));
     }
     let mut end = b"0\r\n".to_vec();
-    output::push_fields(&x.response.trailers, &mut end);
+    x.response.trailers.encode(&mut end);
     end.extend_from_slice(b"\r\n");
     x.out.push_vec(end);
 }
