@@ -259,7 +259,9 @@ impl Live {
     pub(super) fn bid(&mut self) -> i64 {
         let bid = i64::from(self.effective_weight);
         self.current_weight += bid;
-        self.effective_weight += u32::from(self.effective_weight < self.weight);
+        if self.effective_weight < self.weight {
+            self.effective_weight += 1;
+        }
         bid
     }
 }
