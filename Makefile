@@ -3,13 +3,14 @@
 CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
-.PHONY: help run test check lint unit ci bench experiment nginx-suite fuzz-smoke clean
+.PHONY: help run test check lint unit ci dist bench experiment nginx-suite fuzz-smoke clean
 
 help:
 	@echo "make run          three backends and headwater on 127.0.0.1:8080, logs on the terminal"
 	@echo "make test         all tests, against nginx where it can be had"
 	@echo "make check        formatting, lints, documentation, unit tests: before a commit"
 	@echo "make ci           everything that CI runs; skipped tests are failures there"
+	@echo "make dist         the binary of packages; prints where it is (HEADWATER_PGO=0: without a profile)"
 	@echo "make bench        speed beside nginx, haproxy and envoy (BENCH_QUICK=1: a short one)"
 	@echo "make experiment   how balancing methods share requests, here and in nginx"
 	@echo "make nginx-suite  nginx's own test suite (NGINX_TESTS=directory, NGINX_SUITE_FILES=...)"
@@ -34,6 +35,9 @@ check: lint unit
 # HEADWATER_ORACLE_REQUIRED: a test that cannot ask nginx fails instead of being skipped.
 ci: lint
 	@HEADWATER_ORACLE_REQUIRED=1 scripts/test
+
+dist:
+	@scripts/dist
 
 bench:
 	@benches/e2e
