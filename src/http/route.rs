@@ -6,10 +6,7 @@
 use std::sync::Arc;
 
 use super::{exchange::Exchange, h1::uri};
-use crate::{
-    conf::model::{Location, LocationKind, Locations, PrefixLocation, Server, ServerNames},
-    vars::BoundPattern,
-};
+use crate::conf::model::{Location, LocationKind, Locations, PrefixLocation, Server};
 
 /// A host that is fit for comparison: lower case, without port and trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,47 +103,14 @@ fn port(digits: &[u8]) -> Option<u16> {
     }
 }
 
-/// What a look-up of a name found.
-enum Found<'g> {
-    Server(&'g Server),
-    Pattern(&'g BoundPattern, &'g Server),
-}
-
-fn find<'g>(names: &'g ServerNames, host: &[u8]) -> Option<Found<'g>> {
-    if let Some(server) = names.exact.get(host) {
-        return Some(Found::Server(server));
-    }
-    if let Some((_, server)) = names
-        .leading
-        .iter()
-        .find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix))
-    {
-        return Some(Found::Server(server));
-    }
-    if let Some((_, server)) = names
-        .trailing
-        .iter()
-        .find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix))
-    {
-        return Some(Found::Server(server));
-    }
-    names
-        .regex
-        .iter()
-        .find(|(p, _)| p.pattern.is_match(host))
-        .map(|(p, server)| Found::Pattern(p, server))
-}
-
 /// Makes the server for `host` the exchange's; the present one stays when no name matches.
 pub(super) fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
-    let server = match find(&x.listen.names, host) {
-        Some(Found::Server(server)) => server,
-        Some(Found::Pattern(pattern, server)) => {
-            x.matches(pattern, host);
-            server
-        }
-        None => return,
+    let Some((server, pattern)) = x.listen.names.find(host) else {
+        return;
     };
+    if let Some(pattern) = pattern {
+        x.matches(pattern, host);
+    }
     x.server = server;
     x.location = &server.location;
 }

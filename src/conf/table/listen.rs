@@ -60,6 +60,7 @@ fn new_listen(addr: Addr) -> AddListen {
             bind: false,
             so_keepalive: None,
             multipath: false,
+            udp: false,
         },
         set: false,
         default_server: false,
