@@ -206,6 +206,7 @@ impl Reader {
             main,
             events: events.build(),
             http: self.done,
+            stream: None,
             files,
             warnings: self.warnings,
         })
