@@ -12,14 +12,16 @@ use std::{
 };
 
 use super::{
-    buffer::Buf,
     exchange::{Action, Exchange},
     h1::{chunked, known::Known},
     out::Piece,
     temp_file,
 };
 use crate::{
-    common::clock,
+    common::{
+        buffer::{self, Buf},
+        clock,
+    },
     conf::model::{BodyInFile, Level},
     http::conn::{Conn, ConnError, poll_fill},
 };
@@ -278,10 +280,10 @@ pub(super) fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
 async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
     x.action = Action::ReadingBody;
     let deadline = clock::now().after(x.location.core.client_body_timeout);
-    if x.conn.buf.capacity() < super::buffer::LARGE
+    if x.conn.buf.capacity() < buffer::LARGE
         && x.request.body.remaining().is_none_or(|n| n > 4096)
     {
-        x.conn.buf.grow(super::buffer::LARGE);
+        x.conn.buf.grow(buffer::LARGE);
     }
     if x.conn.buf.capacity() == 0 {
         x.conn.buf = Buf::small();
@@ -425,7 +427,7 @@ pub(super) async fn drain(x: &mut Exchange<'_>) -> bool {
         if x.conn.readable(Some(deadline)).await.is_err() {
             return false;
         }
-        x.conn.buf.grow(super::buffer::SMALL);
+        x.conn.buf.grow(buffer::SMALL);
         x.conn.buf.compact();
         match x.conn.read(Some(deadline)).await {
             Ok(n) if n > 0 => {}

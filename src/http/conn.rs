@@ -10,10 +10,10 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{buffer::Buf, exchange::Client, out::Out, timer::Timer};
+use super::{exchange::Client, out::Out};
 use crate::{
-    common::{addr::Addr, clock::Now},
-    net::{Io, proxy_protocol::Header},
+    common::{addr::Addr, buffer::Buf, clock::Now},
+    net::{Io, Timer, proxy_protocol::Header},
 };
 
 /// A client's connection.

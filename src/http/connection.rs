@@ -7,7 +7,6 @@ use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 
 use super::{
     body,
-    buffer::{Buf, SMALL},
     conn::Conn,
     exchange::Exchange,
     head::{self, Head},
@@ -16,7 +15,11 @@ use super::{
     thread::Thread,
 };
 use crate::{
-    common::{addr::Addr, clock},
+    common::{
+        addr::Addr,
+        buffer::{Buf, SMALL},
+        clock,
+    },
     conf::model::{Level, LingeringClose, Listen},
     net::{
         Io,

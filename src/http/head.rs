@@ -4,7 +4,6 @@
 //! (`http/ngx_http_request.c`).
 
 use super::{
-    buffer::{Buf, SMALL},
     conn::ConnError,
     exchange::{Action, EscapeLog, Exchange},
     h1::{
@@ -16,7 +15,10 @@ use super::{
     route,
 };
 use crate::{
-    common::clock::Now,
+    common::{
+        buffer::{Buf, SMALL},
+        clock::Now,
+    },
     conf::model::{Level, ServerCore},
 };
 

@@ -8,6 +8,8 @@ pub mod proxy_protocol;
 pub mod resolver;
 mod sockopt;
 pub mod splice;
+mod timer;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
 pub use io::{Io, TcpInfo};
+pub use timer::Timer;

@@ -18,11 +18,10 @@ use super::{
     target::Target,
 };
 use crate::{
-    common::{addr::Addr, clock, errno::Errno},
+    common::{addr::Addr, buffer::Buf, clock, errno::Errno},
     conf::model::{Level, Proxy},
     http::{
         body,
-        buffer::Buf,
         conn::{Conn, poll_fill, poll_fill_at_most},
         exchange::{Action, Exchange},
         h1::chunked,

@@ -119,7 +119,7 @@ impl Whom {
             );
             return Err(Next::Status(502));
         };
-        let resolver = x.thread.resolver(conf);
+        let resolver = x.thread.resolvers.get(conf);
         let mut resolved = pin!(resolver.resolve(&host, x.location.core.resolver_timeout));
         let watch = !x.location.proxy.ignore_client_abort;
         let result = poll_fn(|cx| match resolved.as_mut().poll(cx) {

@@ -10,10 +10,12 @@ use std::{
 
 use super::{attempt::Attempt, peer::PeerConn, tries};
 use crate::{
-    common::clock,
+    common::{
+        buffer::{self, Buf},
+        clock,
+    },
     conf::model::{Level, Proxy},
     http::{
-        buffer::Buf,
         conn::{Conn, poll_fill},
         exchange::{Action, Exchange},
         output,
@@ -128,7 +130,7 @@ impl Way {
                 if from.poll_read_ready(cx).is_pending() {
                     return progress;
                 }
-                self.buf = if size <= super::super::buffer::SMALL {
+                self.buf = if size <= buffer::SMALL {
                     Buf::small()
                 } else {
                     Buf::large()

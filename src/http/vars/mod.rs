@@ -146,7 +146,7 @@ fn request_body(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
 fn request_id(x: &mut Exchange<'_>, out: &mut Vec<u8>) -> bool {
     let thread = x.thread;
     let id = x.request_id.get_or_insert_with(|| {
-        let (high, low) = (thread.random().to_be_bytes(), thread.random().to_be_bytes());
+        let (high, low) = (thread.random.next().to_be_bytes(), thread.random.next().to_be_bytes());
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high);
         id[8..].copy_from_slice(&low);

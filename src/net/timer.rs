@@ -15,14 +15,14 @@ use crate::common::clock::{self, Now};
 
 /// A timer that is set lazily.
 #[derive(Debug, Default)]
-pub(super) struct Timer {
+pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
     set_for: Now,
 }
 
 impl Timer {
     /// Ready once `deadline` has passed; None never is.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Now>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Now>) -> Poll<()> {
         let Some(deadline) = deadline else {
             return Poll::Pending;
         };
