@@ -280,8 +280,7 @@ pub(super) fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
 async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
     x.action = Action::ReadingBody;
     let deadline = clock::now().after(x.location.core.client_body_timeout);
-    if x.conn.buf.capacity() < buffer::LARGE
-        && x.request.body.remaining().is_none_or(|n| n > 4096)
+    if x.conn.buf.capacity() < buffer::LARGE && x.request.body.remaining().is_none_or(|n| n > 4096)
     {
         x.conn.buf.grow(buffer::LARGE);
     }

@@ -19,7 +19,7 @@ use crate::{
     },
     conf::model::{Level, Listen, Location, Server},
     upstream::Attempts,
-    vars::{BoundPattern, SlotId, pattern::Captures},
+    vars::Slots,
 };
 
 /// A request under way on a connection.
@@ -95,31 +95,9 @@ pub(super) struct Exchange<'g> {
     pub upgrading: bool,
     /// A pattern location's `alias` is followed by the URI that `try_files` chose.
     pub add_uri_to_alias: bool,
-    slots: Vec<SlotState>,
-    captures: Captures,
-    captured: Vec<u8>,
+    /// Variables of the configuration, and captures.
+    pub slots: Slots,
     cleanup: Vec<PathBuf>,
-}
-
-/// Value of a variable of the configuration in one request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum SlotState {
-    /// Not asked for yet.
-    #[default]
-    Unknown,
-    /// Is being computed; asking again is a cycle.
-    Busy,
-    /// Computed or assigned; None is "not found".
-    Value(Option<Vec<u8>>, Origin),
-}
-
-/// How a variable got its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// By `set` or a named capture.
-    Assigned,
-    /// From its `map` or the like.
-    Computed,
 }
 
 /// Who sent the request.
@@ -244,9 +222,7 @@ impl<'g> Exchange<'g> {
             pipelined: false,
             upgrading: false,
             add_uri_to_alias: false,
-            slots: Vec::new(),
-            captures: Captures::new(),
-            captured: Vec::new(),
+            slots: Slots::new(thread.live.http().slots.len()),
             cleanup: Vec::new(),
         }
     }
@@ -302,97 +278,6 @@ impl<'g> Exchange<'g> {
     /// Bytes of the response that were written, with its header.
     pub(super) fn bytes_sent(&self) -> u64 {
         self.conn.sent.saturating_sub(self.sent_before)
-    }
-
-    /// Remembers what a pattern captured in `subject`; named groups become variables.
-    pub(super) fn set_captures(
-        &mut self,
-        pattern: &BoundPattern,
-        subject: &[u8],
-        captures: Captures,
-    ) {
-        for &(group, slot) in &pattern.slots {
-            let value = captures
-                .get(group)
-                .copied()
-                .flatten()
-                .map(|(start, end)| subject[start..end].to_vec());
-            self.assign(slot, Some(value.unwrap_or_default()));
-        }
-        self.captured.clear();
-        self.captured.extend_from_slice(subject);
-        self.captures = captures;
-    }
-
-    /// Runs `pattern` on `subject`; remembers the captures when it matches.
-    pub(super) fn matches(&mut self, pattern: &BoundPattern, subject: &[u8]) -> bool {
-        match pattern.pattern.captures(subject) {
-            Some(captures) => {
-                self.set_captures(pattern, subject, captures);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// What the last pattern captured in group `n`.
-    pub(super) fn capture(&self, n: usize) -> Option<&[u8]> {
-        let (start, end) = self.captures.get(n).copied().flatten()?;
-        self.captured.get(start..end)
-    }
-
-    /// Forgets all captures.
-    pub(super) fn clear_captures(&mut self) {
-        self.captures.clear();
-    }
-
-    /// Gives a variable of the configuration a value.
-    pub(super) fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
-        *self.slot_mut(slot) = SlotState::Value(value, Origin::Assigned);
-    }
-
-    fn slot_mut(&mut self, slot: SlotId) -> &mut SlotState {
-        let at = slot.0 as usize;
-        if self.slots.len() <= at {
-            self.slots
-                .resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
-        }
-        &mut self.slots[at]
-    }
-
-    /// Value of a variable of the configuration, computed by `compute` unless it is known.
-    pub(super) fn slot(
-        &mut self,
-        slot: SlotId,
-        compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
-    ) -> Option<&[u8]> {
-        match self.slot_mut(slot) {
-            SlotState::Value(..) => {}
-            SlotState::Busy => {
-                self.log(
-                    Level::Error,
-                    format_args!("cycle while evaluating variable"),
-                );
-                return None;
-            }
-            state @ SlotState::Unknown => {
-                *state = SlotState::Busy;
-                let value = compute(self);
-                *self.slot_mut(slot) = SlotState::Value(value, Origin::Computed);
-            }
-        }
-        match self.slot_mut(slot) {
-            SlotState::Value(Some(value), _) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Forgets a computed value (`volatile`); an assigned one stays.
-    pub(super) fn forget_computed(&mut self, slot: SlotId) {
-        let state = self.slot_mut(slot);
-        if matches!(state, SlotState::Value(_, Origin::Computed)) {
-            *state = SlotState::Unknown;
-        }
     }
 }
 

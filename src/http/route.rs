@@ -109,7 +109,7 @@ pub(super) fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
         return;
     };
     if let Some(pattern) = pattern {
-        x.matches(pattern, host);
+        x.slots.matches(pattern, host);
     }
     x.server = server;
     x.location = &server.location;
@@ -165,7 +165,7 @@ fn search<'g>(x: &mut Exchange<'g>, locations: &'g Locations) -> bool {
         .regexes
         .iter()
         .find(|location| match &location.kind {
-            LocationKind::Regex(pattern) => x.matches(pattern, &uri),
+            LocationKind::Regex(pattern) => x.slots.matches(pattern, &uri),
             _ => false,
         });
     x.request.uri = uri;

@@ -60,8 +60,7 @@ const KEPT: usize = 64;
 impl Thread {
     /// The calling thread's share of `live`.
     pub fn new(live: Arc<Live>, access: Rc<AccessLogs>) -> Rc<Self> {
-        let seed =
-            clock::now().micros() ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
+        let seed = clock::now().micros() ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
         let sink = live.main_sink();
         let complain = move |message: fmt::Arguments<'_>| sink.emit(Level::Error, None, message);
         Rc::new(Self {

@@ -5,12 +5,12 @@
 
 mod connection;
 mod named;
-mod slots;
+mod scope;
 
 use super::{exchange::Exchange, h1::known::Known, output::push_number};
 use crate::{
     common::{addr::Addr, clock},
-    vars::{Source, VarId},
+    vars::{Source, VarId, slots},
 };
 use connection::connection;
 
@@ -18,7 +18,7 @@ impl Source for Exchange<'_> {
     fn value(&mut self, id: &VarId, out: &mut Vec<u8>) -> bool {
         match id {
             VarId::Slot(slot) => slots::value(self, *slot, out),
-            VarId::Capture(n) => put_some(out, self.capture((*n).into())),
+            VarId::Capture(n) => put_some(out, self.slots.capture((*n).into())),
             VarId::Arg(_) | VarId::Cookie(_) | VarId::Http(_) => named::request(self, id, out),
             VarId::SentHttp(name) => named::sent(self, name, out),
             VarId::SentTrailer(name) => self.response.trailers.join_variable(name, b", ", out),
@@ -146,7 +146,10 @@ fn request_body(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
 fn request_id(x: &mut Exchange<'_>, out: &mut Vec<u8>) -> bool {
     let thread = x.thread;
     let id = x.request_id.get_or_insert_with(|| {
-        let (high, low) = (thread.random.next().to_be_bytes(), thread.random.next().to_be_bytes());
+        let (high, low) = (
+            thread.random.next().to_be_bytes(),
+            thread.random.next().to_be_bytes(),
+        );
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high);
         id[8..].copy_from_slice(&low);
