@@ -4,6 +4,7 @@ pub mod addr;
 pub mod buffer;
 pub mod clock;
 pub mod date;
+pub mod decimal;
 pub mod errno;
 pub mod forwarded;
 pub mod hash;

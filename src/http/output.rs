@@ -12,7 +12,7 @@ use super::{
     status,
 };
 use crate::{
-    common::{clock, date},
+    common::{clock, date, decimal},
     conf::model::{Level, ServerTokens},
 };
 
@@ -148,7 +148,7 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
         && !response.headers.has(Known::ContentLength)
     {
         out.extend_from_slice(b"Content-Length: ");
-        push_number(out, length);
+        decimal::push(out, length);
         out.extend_from_slice(b"\r\n");
     }
     if let Some(secs) = response.last_modified
@@ -166,7 +166,7 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
         field(out, b"Connection", b"keep-alive");
         if let Some(timeout) = core.keepalive_header {
             out.extend_from_slice(b"Keep-Alive: timeout=");
-            push_number(out, timeout.as_secs());
+            decimal::push(out, timeout.as_secs());
             out.extend_from_slice(b"\r\n");
         }
     } else {
@@ -269,19 +269,4 @@ pub(super) fn push_fields(headers: &Headers, out: &mut Vec<u8>) {
     for (_, name, value) in headers.iter() {
         field(out, name, value);
     }
-}
-
-/// Appends a decimal number.
-pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[start..]);
 }

@@ -7,9 +7,9 @@ mod connection;
 mod named;
 mod scope;
 
-use super::{exchange::Exchange, h1::known::Known, output::push_number};
+use super::{exchange::Exchange, h1::known::Known};
 use crate::{
-    common::{addr::Addr, clock},
+    common::{addr::Addr, clock, decimal},
     vars::{Source, VarId, slots},
 };
 use connection::connection;
@@ -47,14 +47,13 @@ fn put_present(out: &mut Vec<u8>, text: &[u8]) -> bool {
 }
 
 fn put_number(out: &mut Vec<u8>, number: u64) -> bool {
-    push_number(out, number);
+    decimal::push(out, number);
     true
 }
 
 /// Seconds with three decimals.
 fn put_seconds(out: &mut Vec<u8>, millis: u64) -> bool {
-    push_number(out, millis / 1000);
-    out.extend_from_slice(&[b'.', digit(millis / 100), digit(millis / 10), digit(millis)]);
+    decimal::push_seconds(out, millis);
     true
 }
 
@@ -240,7 +239,7 @@ fn gzip_ratio(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
         return false;
     };
     let hundredths = (read * 1000 / written + 5) / 10;
-    push_number(out, hundredths / 100);
+    decimal::push(out, hundredths / 100);
     out.extend_from_slice(&[b'.', digit(hundredths / 10), digit(hundredths)]);
     true
 }
