@@ -10,6 +10,9 @@ use crate::{
     upstream::{Group, Snapshot},
 };
 
+/// What marks our groups in a snapshot.
+const SCOPE: &str = "http";
+
 /// The http part of a generation.
 #[derive(Debug)]
 pub struct Live {
@@ -31,7 +34,7 @@ impl Live {
     pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
         let now = clock::now().millis();
         let http = config.http.as_ref();
-        let snapshot = snapshot.map(Snapshot::from_text);
+        let snapshot = snapshot.map(|text| Snapshot::from_text(text, SCOPE));
         let groups = http
             .iter()
             .flat_map(|http| &http.upstreams)
@@ -105,7 +108,7 @@ impl Live {
             self.groups.iter().map(|group| &**group),
             clock::now().millis(),
         )
-        .to_text()
+        .to_text(SCOPE)
     }
 }
 
