@@ -48,19 +48,7 @@ fn by_proxy_protocol(x: &mut Exchange<'_>) {
 
 /// The client's address out of a list of proxies, seen from `addr`; None when `addr` is not trusted or nothing is said.
 fn client(addr: &Addr, list: &[u8], conf: &Realip) -> Option<Addr> {
-    forwarded::client(addr, list, conf.recursive, |addr| is_trusted(addr, conf))
-}
-
-fn is_trusted(addr: &Addr, conf: &Realip) -> bool {
-    match addr {
-        Addr::Unix(_) => conf.from_unix,
-        Addr::Inet(addr) => {
-            let ip = addr.ip();
-            conf.from
-                .iter()
-                .any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
-        }
-    }
+    forwarded::client(addr, list, conf.recursive, |addr| conf.trusts(addr))
 }
 
 #[cfg(test)]
