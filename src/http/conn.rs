@@ -10,10 +10,10 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{exchange::Client, out::Out};
+use super::out::Out;
 use crate::{
     common::{addr::Addr, buffer::Buf, clock::Now},
-    net::{Io, Timer, proxy_protocol::Header},
+    net::{Io, Timer, client::Client, proxy_protocol::Header},
 };
 
 /// A client's connection.

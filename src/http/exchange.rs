@@ -13,11 +13,9 @@ use super::{
     thread::{Parts, Thread},
 };
 use crate::{
-    common::{
-        addr::Addr,
-        clock::{self, Now, Wall},
-    },
+    common::clock::{self, Now, Wall},
     conf::model::{Level, Listen, Location, Server},
+    net::client::Client,
     upstream::Attempts,
     vars::Slots,
 };
@@ -47,6 +45,8 @@ pub(super) struct Exchange<'g> {
     pub upstream_out: Out,
     /// Who the client is, after realip.
     pub client: Client,
+    /// Whether realip has decided who that is.
+    pub realip_done: bool,
     /// When its first byte was read.
     pub started: Now,
     /// The same by the wall clock.
@@ -100,17 +100,6 @@ pub(super) struct Exchange<'g> {
     cleanup: Vec<PathBuf>,
 }
 
-/// Who sent the request.
-#[derive(Clone, Debug)]
-pub(super) struct Client {
-    /// Address of the client: the connection's, or the one that realip put in its place.
-    pub addr: Addr,
-    /// Its text, without the port (`$remote_addr`).
-    pub text: Rc<str>,
-    /// Whether realip has decided.
-    pub realip_done: bool,
-}
-
 /// The upstream part of a message's context.
 #[derive(Clone, Debug)]
 pub(super) struct UpstreamContext {
@@ -160,21 +149,6 @@ impl Action {
 /// Internal redirects and rewrites of one request (`NGX_HTTP_MAX_URI_CHANGES`), and one more.
 const MAX_URI_CHANGES: u32 = 11;
 
-impl Client {
-    /// The client at the other end of a connection.
-    pub(super) fn of(addr: &Addr) -> Self {
-        let text = match addr {
-            Addr::Inet(addr) => addr.ip().to_string(),
-            Addr::Unix(_) => "unix:".to_owned(),
-        };
-        Self {
-            addr: addr.clone(),
-            text: text.into(),
-            realip_done: false,
-        }
-    }
-}
-
 impl<'g> Exchange<'g> {
     /// A request that begins on `conn`.
     pub(super) fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
@@ -197,6 +171,7 @@ impl<'g> Exchange<'g> {
             out,
             upstream_out,
             client: conn.client.clone(),
+            realip_done: false,
             started: clock::now(),
             started_wall: clock::wall(),
             sent_before: conn.sent,

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     common::{clock, date, decimal},
     conf::model::{Level, ServerTokens},
+    net::client,
 };
 
 /// Our name. DIFFERS(product): nginx says nginx.
@@ -237,7 +238,7 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     if core.server_name_in_redirect {
         address.extend_from_slice(x.server.name.as_bytes());
     } else if x.request.host.is_empty() {
-        address.extend_from_slice(super::vars::addr_without_port(x.conn.local()).as_bytes());
+        client::push_addr(&mut address, x.conn.local());
     } else {
         address.extend_from_slice(&x.request.host);
     }

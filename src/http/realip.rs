@@ -1,15 +1,16 @@
 //! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors `ngx_http_realip_module.c`.
 
-use super::exchange::{Client, Exchange};
+use super::exchange::Exchange;
 use crate::{
     common::{addr::Addr, forwarded},
     conf::model::{Realip, RealipHeader},
+    net::client::Client,
 };
 
 /// Puts the client that a trusted proxy names in place of the proxy; once per request.
 pub(super) fn apply(x: &mut Exchange<'_>) {
     let conf = &x.location.realip;
-    if x.client.realip_done || (conf.from.is_empty() && !conf.from_unix) {
+    if x.realip_done || (conf.from.is_empty() && !conf.from_unix) {
         return;
     }
     let name = match &conf.header {
@@ -24,10 +25,8 @@ pub(super) fn apply(x: &mut Exchange<'_>) {
     }
     // Only X-Forwarded-For and headers by name are lists; X-Real-IP is one address.
     if let Some(addr) = client(&x.client.addr, &value, conf) {
-        x.client = Client {
-            realip_done: true,
-            ..Client::of(&addr)
-        };
+        x.realip_done = true;
+        x.client = Client::of(&addr);
     }
 }
 
@@ -39,10 +38,8 @@ fn by_proxy_protocol(x: &mut Exchange<'_>) {
     let found = client(&x.client.addr, header.source.as_bytes(), &x.location.realip);
     if let Some(Addr::Inet(mut addr)) = found {
         addr.set_port(header.source_port);
-        x.client = Client {
-            realip_done: true,
-            ..Client::of(&Addr::Inet(addr))
-        };
+        x.realip_done = true;
+        x.client = Client::of(&Addr::Inet(addr));
     }
 }
 

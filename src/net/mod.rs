@@ -1,6 +1,7 @@
 //! Sockets: listeners, connections to peers, and one type for a connection of any kind.
 
 mod bind;
+pub mod client;
 pub mod connect;
 mod io;
 pub mod listen;

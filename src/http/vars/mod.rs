@@ -9,7 +9,7 @@ mod scope;
 
 use super::{exchange::Exchange, h1::known::Known};
 use crate::{
-    common::{addr::Addr, clock, decimal},
+    common::{clock, decimal},
     vars::{Source, VarId, slots},
 };
 use connection::connection;
@@ -242,14 +242,6 @@ fn gzip_ratio(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
     decimal::push(out, hundredths / 100);
     out.extend_from_slice(&[b'.', digit(hundredths / 10), digit(hundredths)]);
     true
-}
-
-/// An address as `$remote_addr` shows it.
-pub(super) fn addr_without_port(addr: &Addr) -> String {
-    match addr {
-        Addr::Inet(addr) => addr.ip().to_string(),
-        Addr::Unix(path) => format!("unix:{}", path.display()),
-    }
 }
 
 /// A size such as `10k` in the value of a variable; None when it is none.

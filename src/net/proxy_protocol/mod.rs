@@ -5,6 +5,8 @@
 
 #![warn(clippy::indexing_slicing)]
 
+pub mod write;
+
 use std::{
     fmt,
     net::{Ipv4Addr, Ipv6Addr},
