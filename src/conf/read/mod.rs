@@ -240,4 +240,6 @@ pub(super) fn shared(word: &Word) -> Arc<[u8]> {
 }
 
 #[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
 mod tests;
