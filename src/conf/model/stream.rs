@@ -57,7 +57,7 @@ pub struct StreamServer {
 /// What is done with a session.
 #[derive(Clone, Debug)]
 pub enum StreamHandler {
-    /// Nothing; no server of a valid configuration is without a handler.
+    /// Nothing: the session ends with status 500, and nothing is logged but that.
     None,
     /// `proxy_pass`
     Proxy,

@@ -524,12 +524,6 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
         TWO_MORE,
         "Keeps a client at its server.",
     ),
-    Row::refused(
-        "stream",
-        MAIN,
-        BLOCK | NONE,
-        "Holds the TCP and UDP servers.",
-    ),
     Row::refused("sub_filter", HSL, TAKE2, "Replaces a text in responses."),
     Row::refused(
         "sub_filter_last_modified",
