@@ -19,7 +19,7 @@ pub(super) trait Reader<'g, D> {
 
 /// What a look at the first bytes led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "there is no reader yet"))]
+#[expect(dead_code, reason = "there is no reader yet")]
 pub(super) enum Progress {
     /// More bytes are needed.
     More,
