@@ -8,4 +8,5 @@ pub mod decimal;
 pub mod errno;
 pub mod forwarded;
 pub mod hash;
+pub mod occupancy;
 pub mod random;

@@ -23,7 +23,7 @@ use crate::{
         clock,
     },
     conf::model::{BodyInFile, Level},
-    http::conn::{Conn, ConnError, poll_fill},
+    http::conn::{Conn, ConnError},
 };
 
 /// A request's body, as far as it has been read.
@@ -226,7 +226,7 @@ async fn fill_now(conn: &mut Conn) -> bool {
     }
     conn.buf.compact();
     poll_fn(|cx| {
-        let read = poll_fill(&mut conn.io, &mut conn.buf, cx);
+        let read = conn.io.poll_fill(&mut conn.buf, usize::MAX, cx);
         conn.eof |= matches!(read, Poll::Ready(Ok(0)));
         Poll::Ready(matches!(read, Poll::Ready(Ok(n)) if n > 0))
     })

@@ -4,9 +4,10 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::counts::Counts;
 use crate::{
-    common::{addr::Addr, clock},
+    common::clock,
     conf::model::{self, Location},
     log::{ErrorSink, Logs},
+    net::listen,
     upstream::{Group, Snapshot},
 };
 
@@ -55,7 +56,9 @@ impl Live {
         let main_sink = logs.main();
         Arc::new(Self {
             groups,
-            sockets: http.map(sockets).unwrap_or_default(),
+            sockets: http
+                .map(|http| listen::behind(&http.listens))
+                .unwrap_or_default(),
             counts: Counts::default(),
             hostname,
             sinks,
@@ -110,17 +113,4 @@ impl Live {
         )
         .to_text(SCOPE)
     }
-}
-
-/// The listens behind each address that is bound.
-fn sockets(http: &model::Http) -> Vec<Vec<usize>> {
-    let mut sockets: Vec<(&Addr, Vec<usize>)> = Vec::new();
-    for (index, listen) in http.listens.iter().enumerate() {
-        let addr = &listen.bind_addr;
-        match sockets.iter_mut().find(|(known, _)| *known == addr) {
-            Some((_, listens)) => listens.push(index),
-            None => sockets.push((addr, vec![index])),
-        }
-    }
-    sockets.into_iter().map(|(_, listens)| listens).collect()
 }

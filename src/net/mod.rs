@@ -12,5 +12,5 @@ pub mod splice;
 mod timer;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
-pub use io::{Io, TcpInfo};
+pub use io::{Arrival, Io, TcpInfo};
 pub use timer::Timer;

@@ -27,6 +27,10 @@ pub struct Stream {
     pub slots: Vec<Slot>,
     /// Every `limit_conn_zone`; [`LimitConn::zone`] is the index.
     pub limit_zones: Vec<LimitZone>,
+    /// The settings of the block itself; logs named here are opened even where no server uses them.
+    pub core: StreamCore,
+    /// The block's own `access_log`s.
+    pub access_log: Arc<[AccessLog]>,
 }
 
 /// `server { }` of `stream`, with what it inherits.

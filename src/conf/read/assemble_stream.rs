@@ -32,6 +32,8 @@ impl Reader {
             upstreams,
             slots,
             limit_zones: self.limit_zones(),
+            core: outer.core.build(),
+            access_log: outer.access_log.unwrap_or_default().into(),
         })
     }
 

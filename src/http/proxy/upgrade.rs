@@ -16,7 +16,7 @@ use crate::{
     },
     conf::model::{Level, Proxy},
     http::{
-        conn::{Conn, poll_fill},
+        conn::Conn,
         exchange::{Action, Exchange},
         output,
         phases::Next,
@@ -136,7 +136,7 @@ impl Way {
                     Buf::large()
                 };
             }
-            match poll_fill(from, &mut self.buf, cx) {
+            match from.poll_fill(&mut self.buf, usize::MAX, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => {
                     self.eof = true;
                     progress = true;
