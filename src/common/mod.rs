@@ -8,5 +8,6 @@ pub mod decimal;
 pub mod errno;
 pub mod forwarded;
 pub mod hash;
+pub mod host;
 pub mod occupancy;
 pub mod random;

@@ -18,6 +18,7 @@ use crate::{
     common::{
         buffer::{Buf, SMALL},
         clock::Now,
+        host,
     },
     conf::model::{Level, ServerCore},
 };
@@ -215,7 +216,7 @@ fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<()
 
 /// Takes the host from the target or the `Host` header; the first one counts.
 fn set_host(x: &mut Exchange<'_>, text: &[u8], message: &str) -> Result<(), u16> {
-    let Some(host) = route::validate_host(text) else {
+    let Some(host) = host::validate(text) else {
         x.log(Level::Info, format_args!("{message}"));
         return Err(400);
     };
