@@ -15,7 +15,7 @@ mod limit_conn;
 mod live;
 mod log;
 mod phases;
-mod preread;
+pub(crate) mod preread;
 mod proxy;
 mod proxy_line;
 mod session;

@@ -7,7 +7,9 @@ use std::{cell::OnceCell, fmt, io, path::Path, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{limit_conn::LimitStatus, live::Live, thread::Thread};
+use super::{
+    limit_conn::LimitStatus, live::Live, preread::client_hello::ClientHello, thread::Thread,
+};
 use crate::{
     common::{
         addr::Addr,
@@ -76,6 +78,8 @@ pub(super) struct Session<'g, D> {
     pub action: Action,
     /// Variables of the configuration, and captures.
     pub slots: Slots,
+    /// TLS's greeting, as far as `ssl_preread` has read it; None when it did not, or there was none.
+    pub hello: Option<Box<ClientHello>>,
     /// `$limit_conn_status`
     pub limit_status: Option<LimitStatus>,
     /// Its places in the tables of `limit_conn`.
@@ -172,6 +176,7 @@ impl<'g, D: Downstream> Session<'g, D> {
             upstream: None,
             action: Action::default(),
             slots: Slots::new(live.stream().slots.len()),
+            hello: None,
             limit_status: None,
             places: SmallVec::new(),
             passes: 0,
@@ -181,8 +186,6 @@ impl<'g, D: Downstream> Session<'g, D> {
     }
 
     /// Another server of the same listener goes on with it, because of a name that was read.
-    // Without TLS and without a reader of TLS's greeting nothing has a name.
-    #[expect(dead_code, reason = "for the phases that read names")]
     pub(super) fn set_server(&mut self, name: &[u8]) {
         let Some((server, pattern)) = self.listen.names.find(name) else {
             return;

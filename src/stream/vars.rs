@@ -39,6 +39,18 @@ impl<D: Downstream> Source for Session<'_, D> {
                 Some(status) => out.extend_from_slice(status.text().as_bytes()),
                 None => return false,
             },
+            VarId::SslPrereadAlpnProtocols
+            | VarId::SslPrereadProtocol
+            | VarId::SslPrereadServerName => {
+                let Some(hello) = &self.hello else {
+                    return false;
+                };
+                out.extend_from_slice(match id {
+                    VarId::SslPrereadServerName => hello.name(),
+                    VarId::SslPrereadAlpnProtocols => hello.protocols(),
+                    _ => hello.version().as_bytes(),
+                });
+            }
             VarId::UpstreamAddr => return self.attempts.addr(out),
             VarId::UpstreamBytesReceived => return self.attempts.bytes_received(out),
             VarId::UpstreamBytesSent => return self.attempts.bytes_sent(out),

@@ -2,11 +2,15 @@
 //!
 //! Mirrors `ngx_stream_core_preread_phase` (`stream/ngx_stream_core_module.c`) where it peeks.
 
+pub(crate) mod client_hello;
+
 use std::{future::poll_fn, task::Poll};
 
-use super::session::{Action, Session};
+use client_hello::{ClientHello, Seen};
+
+use super::session::{Action, Downstream, Session};
 use crate::{
-    common::{buffer::Buf, clock, errno::Errno},
+    common::{buffer::Buf, clock, errno::Errno, host},
     conf::model::Level,
     net::{Io, Timer},
 };
@@ -30,8 +34,28 @@ pub(super) enum Progress {
 }
 
 /// What has to read the first bytes of this session; None when nothing has.
-pub(super) fn reader<'g, D>(_s: &Session<'g, D>) -> Option<Box<dyn Reader<'g, D>>> {
-    None
+pub(super) fn reader<'g>(s: &Session<'g, Io>) -> Option<Box<dyn Reader<'g, Io>>> {
+    s.server.core.ssl_preread.then(|| Box::new(Greeting) as _)
+}
+
+/// `ssl_preread`: the session gets to know what TLS's greeting asks for, and goes to the server of that name.
+struct Greeting;
+
+impl<'g, D: Downstream> Reader<'g, D> for Greeting {
+    fn read(&mut self, s: &mut Session<'g, D>, bytes: &[u8]) -> Progress {
+        match s.hello.get_or_insert_default().read(bytes) {
+            Seen::More => return Progress::More,
+            Seen::Version2 => {}
+            Seen::Other => s.hello = None,
+            Seen::Whole => {
+                let name = s.hello.as_deref().map_or(&b""[..], ClientHello::name);
+                if let Some(host) = host::validate(name) {
+                    s.set_server(&host.name);
+                }
+            }
+        }
+        Progress::Done
+    }
 }
 
 /// Lets `reader` look until it is through, or says with which status the session ends.
