@@ -30,6 +30,8 @@ const CONFIGURE: &[&str] = &[
     "--with-threads",
     "--with-http_realip_module",
     "--with-http_stub_status_module",
+    "--with-stream",
+    "--with-stream_realip_module",
     "--without-http-cache",
     "--without-http_auth_basic_module",
     "--without-http_autoindex_module",

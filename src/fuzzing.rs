@@ -15,6 +15,7 @@ use crate::{
         status_line, uri,
     },
     net::proxy_protocol,
+    stream::preread::client_hello::{ClientHello, Seen},
     vars::{Source, Template, VarId},
 };
 
@@ -196,6 +197,25 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
+/// TLS's greeting, shown at once and in pieces; the first byte is their size.
+pub fn client_hello(input: &[u8]) {
+    let Some((size, bytes)) = input.split_first() else {
+        return;
+    };
+    let mut whole = ClientHello::default();
+    let seen = whole.read(bytes);
+    let mut pieces = ClientHello::default();
+    let mut last = Seen::More;
+    let ends = (0..bytes.len()).step_by(usize::from(*size).max(1));
+    for end in ends.chain([bytes.len()]) {
+        if last == Seen::More {
+            last = pieces.read(&bytes[..end]);
+        }
+    }
+    assert_eq!((last, &pieces), (seen, &whole), "pieces of {size}");
+    assert!(whole.name().len() + whole.protocols().len() <= bytes.len());
+}
+
 /// Text with variables: compiled, written out again and compiled again.
 pub fn template(text: &[u8]) {
     let mut resolve = |name: &str| {
@@ -253,5 +273,6 @@ mod tests {
         seeds(super::h1_response, "h1/response");
         seeds(super::chunked, "h1/chunked");
         seeds(super::proxy_header, "proxy_protocol");
+        seeds(super::client_hello, "client_hello");
     }
 }

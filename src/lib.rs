@@ -16,6 +16,7 @@
 //! - [`net`] and [`log`]: sockets, listeners, the PROXY protocol; access and error logs.
 //! - [`upstream`]: peers and how one is picked, tries, kept connections. No I/O.
 //! - [`http`]: the engine; HTTP/1 on bytes is in `http::h1`, proxying in `http::proxy`.
+//! - [`stream`]: the engine for connections that are passed on as they are.
 //! - [`runtime`]: a generation of the configuration and the threads that serve it.
 //! - [`process`]: master and worker, signals, privileges.
 //! - [`cli`]: the command line.
@@ -34,5 +35,6 @@ pub mod log;
 pub mod net;
 pub mod process;
 pub mod runtime;
+pub mod stream;
 pub mod upstream;
 pub mod vars;

@@ -16,6 +16,14 @@ pub fn crc32(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
+/// CRC-32C (Castagnoli), as the PROXY protocol has it; of a few bytes once in a session, so without a table.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), step)
+    })
+}
+
 /// `MurmurHash2`, 32 bits, seed 0.
 pub fn murmur2(data: &[u8]) -> u32 {
     let mut words = data.chunks_exact(4);
@@ -80,6 +88,11 @@ mod tests {
         assert_eq!(crc32(&[b"123456789"]), 0xcbf4_3926);
         assert_eq!(crc32(&[b"1234", b"", b"56789"]), 0xcbf4_3926);
         assert_eq!(crc32(&[]), 0);
+    }
+
+    #[test]
+    fn castagnoli() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
     #[test]

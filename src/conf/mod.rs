@@ -4,13 +4,13 @@
 
 pub mod model;
 
-mod address;
+pub(crate) mod address;
 mod error;
 mod lexer;
 mod parser;
 mod read;
 mod table;
-mod value;
+pub(crate) mod value;
 
 use std::path::PathBuf;
 

@@ -171,6 +171,8 @@ fn refused_directives_say_so() {
                 format!("http {{ server {{ location / {{\n{line}}} }} }}")
             }
             c if c & table::UPSTREAM != 0 => format!("http {{ upstream u {{\n{line}}} }}"),
+            c if c & table::STREAM != 0 => format!("stream {{\n{line}}}"),
+            c if c & table::STREAM_UPSTREAM != 0 => format!("stream {{ upstream u {{\n{line}}} }}"),
             _ => continue,
         };
         fs::write(&file, &text).unwrap();

@@ -12,16 +12,18 @@ use std::{
 };
 
 use super::{
-    buffer::Buf,
     exchange::{Action, Exchange},
     h1::{chunked, known::Known},
     out::Piece,
     temp_file,
 };
 use crate::{
-    common::clock,
+    common::{
+        buffer::{self, Buf},
+        clock,
+    },
     conf::model::{BodyInFile, Level},
-    http::conn::{Conn, ConnError, poll_fill},
+    http::conn::{Conn, ConnError},
 };
 
 /// A request's body, as far as it has been read.
@@ -224,7 +226,7 @@ async fn fill_now(conn: &mut Conn) -> bool {
     }
     conn.buf.compact();
     poll_fn(|cx| {
-        let read = poll_fill(&mut conn.io, &mut conn.buf, cx);
+        let read = conn.io.poll_fill(&mut conn.buf, usize::MAX, cx);
         conn.eof |= matches!(read, Poll::Ready(Ok(0)));
         Poll::Ready(matches!(read, Poll::Ready(Ok(n)) if n > 0))
     })
@@ -278,10 +280,9 @@ pub(super) fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
 async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
     x.action = Action::ReadingBody;
     let deadline = clock::now().after(x.location.core.client_body_timeout);
-    if x.conn.buf.capacity() < super::buffer::LARGE
-        && x.request.body.remaining().is_none_or(|n| n > 4096)
+    if x.conn.buf.capacity() < buffer::LARGE && x.request.body.remaining().is_none_or(|n| n > 4096)
     {
-        x.conn.buf.grow(super::buffer::LARGE);
+        x.conn.buf.grow(buffer::LARGE);
     }
     if x.conn.buf.capacity() == 0 {
         x.conn.buf = Buf::small();
@@ -425,7 +426,7 @@ pub(super) async fn drain(x: &mut Exchange<'_>) -> bool {
         if x.conn.readable(Some(deadline)).await.is_err() {
             return false;
         }
-        x.conn.buf.grow(super::buffer::SMALL);
+        x.conn.buf.grow(buffer::SMALL);
         x.conn.buf.compact();
         match x.conn.read(Some(deadline)).await {
             Ok(n) if n > 0 => {}

@@ -4,16 +4,13 @@ use std::{
     cell::OnceCell,
     future::poll_fn,
     io,
-    sync::atomic::{AtomicU64, Ordering},
     task::{Context, Poll, ready},
 };
 
-use tokio::io::ReadBuf;
-
-use super::{buffer::Buf, exchange::Client, out::Out, timer::Timer};
+use super::out::Out;
 use crate::{
-    common::{addr::Addr, clock::Now},
-    net::{Io, proxy_protocol::Header},
+    common::{addr::Addr, buffer::Buf, clock::Now},
+    net::{Arrival, Io, Timer, client::Client, proxy_protocol::Header},
 };
 
 /// A client's connection.
@@ -65,27 +62,31 @@ impl From<io::Error> for ConnError {
     }
 }
 
-/// Serial numbers of connections in this process.
-static SERIAL: AtomicU64 = AtomicU64::new(1);
-
 impl Conn {
     /// A connection that was accepted at `now`.
-    pub(super) fn new(io: Io, peer: Addr, now: Now) -> Self {
+    pub(super) fn new(arrival: Arrival, now: Now) -> Self {
+        let Arrival {
+            io,
+            number: id,
+            peer,
+            local,
+            proxied,
+        } = arrival;
         Self {
             io,
             buf: Buf::default(),
             timer: Timer::default(),
-            id: SERIAL.fetch_add(1, Ordering::Relaxed),
+            id,
             client: Client::of(&peer),
             peer,
-            proxied: None,
+            proxied,
             started: now,
             requests: 0,
             sent: 0,
             eof: false,
             wakes_at_shutdown: false,
             tunnel_deadline: None,
-            local: OnceCell::new(),
+            local: local.map_or_else(OnceCell::new, OnceCell::from),
         }
     }
 
@@ -113,7 +114,7 @@ impl Conn {
     /// Reads once into the spare part of [`buf`](Self::buf), which must have some; 0 is the end of the stream.
     pub(super) async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
         poll_fn(|cx| {
-            if let Poll::Ready(result) = poll_fill(&mut self.io, &mut self.buf, cx) {
+            if let Poll::Ready(result) = self.io.poll_fill(&mut self.buf, usize::MAX, cx) {
                 self.eof |= matches!(result, Ok(0));
                 return Poll::Ready(result.map_err(ConnError::from));
             }
@@ -162,35 +163,10 @@ impl Conn {
                 // A full buffer of pipelined bytes: nothing more is read before the next request.
                 return Poll::Pending;
             }
-            match ready!(poll_fill(&mut self.io, &mut self.buf, cx)) {
+            match ready!(self.io.poll_fill(&mut self.buf, usize::MAX, cx)) {
                 Ok(0) | Err(_) => self.eof = true,
                 Ok(_) => {}
             }
         }
     }
-}
-
-/// Reads once from `io` into the spare part of `buf`; 0 is the end of the stream.
-pub(super) fn poll_fill(
-    io: &mut Io,
-    buf: &mut Buf,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<usize>> {
-    poll_fill_at_most(io, buf, usize::MAX, cx)
-}
-
-/// As [`poll_fill`], at most `limit` bytes.
-pub(super) fn poll_fill_at_most(
-    io: &mut Io,
-    buf: &mut Buf,
-    limit: usize,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<usize>> {
-    let spare = buf.spare();
-    let room = spare.len().min(limit);
-    let mut read = ReadBuf::new(&mut spare[..room]);
-    ready!(io.poll_read(cx, &mut read))?;
-    let n = read.filled().len();
-    buf.advance(n);
-    Poll::Ready(Ok(n))
 }

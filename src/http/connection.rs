@@ -7,19 +7,20 @@ use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 
 use super::{
     body,
-    buffer::{Buf, SMALL},
     conn::Conn,
     exchange::Exchange,
     head::{self, Head},
-    live::Live,
     log, phases,
     thread::Thread,
 };
 use crate::{
-    common::{addr::Addr, clock},
+    common::{
+        buffer::{Buf, SMALL},
+        clock,
+    },
     conf::model::{Level, LingeringClose, Listen},
     net::{
-        Io,
+        self, Arrival,
         proxy_protocol::{self, HeaderError},
     },
 };
@@ -37,11 +38,11 @@ enum After {
 }
 
 impl Thread {
-    /// Serves a connection from `peer` that was accepted at socket number `socket`, to its end.
-    pub async fn serve(self: Rc<Self>, io: Io, peer: Addr, socket: usize) {
+    /// Serves a connection that was accepted at socket number `socket`, to its end.
+    pub async fn serve(self: Rc<Self>, arrival: Arrival, socket: usize) {
         self.opened();
         let _count = self.tally.connection();
-        let conn = Box::new(Conn::new(io, peer, clock::now()));
+        let conn = Box::new(Conn::new(arrival, clock::now()));
         let id = conn.id;
         serve(&self, conn, socket).await;
         self.forget_idle(id);
@@ -50,7 +51,11 @@ impl Thread {
 }
 
 async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
-    let Some(listen) = listen(&thread.live, &conn, socket) else {
+    let listens = &thread.live.http().listens;
+    let behind = thread.live.sockets.get(socket);
+    let Some(listen) =
+        behind.and_then(|behind| net::listen::listen(listens, behind, || conn.local().clone()))
+    else {
         return;
     };
     let mut timeout = listen.default_server.core.client_header_timeout;
@@ -99,25 +104,6 @@ fn take_proxy_header(thread: &Thread, listen: &Listen, conn: &mut Conn) -> bool 
                 ),
             );
             false
-        }
-    }
-}
-
-/// The listen that a connection came in at: several addresses may share a socket.
-fn listen<'g>(live: &'g Live, conn: &Conn, socket: usize) -> Option<&'g Listen> {
-    let listens = &live.http().listens;
-    match live.sockets.get(socket)?.as_slice() {
-        [only] => listens.get(*only),
-        several => {
-            let local = conn.local();
-            let exact = several.iter().find(|i| listens[**i].options.addr == *local);
-            let wildcard = several
-                .iter()
-                .find(|i| listens[**i].options.addr == listens[**i].bind_addr);
-            exact
-                .or(wildcard)
-                .or(several.first())
-                .and_then(|i| listens.get(*i))
         }
     }
 }

@@ -13,13 +13,11 @@ use super::{
     thread::{Parts, Thread},
 };
 use crate::{
-    common::{
-        addr::Addr,
-        clock::{self, Now, Wall},
-    },
+    common::clock::{self, Now, Wall},
     conf::model::{Level, Listen, Location, Server},
+    net::client::Client,
     upstream::Attempts,
-    vars::{BoundPattern, SlotId, pattern::Captures},
+    vars::Slots,
 };
 
 /// A request under way on a connection.
@@ -47,6 +45,8 @@ pub(super) struct Exchange<'g> {
     pub upstream_out: Out,
     /// Who the client is, after realip.
     pub client: Client,
+    /// Whether realip has decided who that is.
+    pub realip_done: bool,
     /// When its first byte was read.
     pub started: Now,
     /// The same by the wall clock.
@@ -95,42 +95,9 @@ pub(super) struct Exchange<'g> {
     pub upgrading: bool,
     /// A pattern location's `alias` is followed by the URI that `try_files` chose.
     pub add_uri_to_alias: bool,
-    slots: Vec<SlotState>,
-    captures: Captures,
-    captured: Vec<u8>,
+    /// Variables of the configuration, and captures.
+    pub slots: Slots,
     cleanup: Vec<PathBuf>,
-}
-
-/// Value of a variable of the configuration in one request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum SlotState {
-    /// Not asked for yet.
-    #[default]
-    Unknown,
-    /// Is being computed; asking again is a cycle.
-    Busy,
-    /// Computed or assigned; None is "not found".
-    Value(Option<Vec<u8>>, Origin),
-}
-
-/// How a variable got its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// By `set` or a named capture.
-    Assigned,
-    /// From its `map` or the like.
-    Computed,
-}
-
-/// Who sent the request.
-#[derive(Clone, Debug)]
-pub(super) struct Client {
-    /// Address of the client: the connection's, or the one that realip put in its place.
-    pub addr: Addr,
-    /// Its text, without the port (`$remote_addr`).
-    pub text: Rc<str>,
-    /// Whether realip has decided.
-    pub realip_done: bool,
 }
 
 /// The upstream part of a message's context.
@@ -182,21 +149,6 @@ impl Action {
 /// Internal redirects and rewrites of one request (`NGX_HTTP_MAX_URI_CHANGES`), and one more.
 const MAX_URI_CHANGES: u32 = 11;
 
-impl Client {
-    /// The client at the other end of a connection.
-    pub(super) fn of(addr: &Addr) -> Self {
-        let text = match addr {
-            Addr::Inet(addr) => addr.ip().to_string(),
-            Addr::Unix(_) => "unix:".to_owned(),
-        };
-        Self {
-            addr: addr.clone(),
-            text: text.into(),
-            realip_done: false,
-        }
-    }
-}
-
 impl<'g> Exchange<'g> {
     /// A request that begins on `conn`.
     pub(super) fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
@@ -219,6 +171,7 @@ impl<'g> Exchange<'g> {
             out,
             upstream_out,
             client: conn.client.clone(),
+            realip_done: false,
             started: clock::now(),
             started_wall: clock::wall(),
             sent_before: conn.sent,
@@ -244,9 +197,7 @@ impl<'g> Exchange<'g> {
             pipelined: false,
             upgrading: false,
             add_uri_to_alias: false,
-            slots: Vec::new(),
-            captures: Captures::new(),
-            captured: Vec::new(),
+            slots: Slots::new(thread.live.http().slots.len()),
             cleanup: Vec::new(),
         }
     }
@@ -302,97 +253,6 @@ impl<'g> Exchange<'g> {
     /// Bytes of the response that were written, with its header.
     pub(super) fn bytes_sent(&self) -> u64 {
         self.conn.sent.saturating_sub(self.sent_before)
-    }
-
-    /// Remembers what a pattern captured in `subject`; named groups become variables.
-    pub(super) fn set_captures(
-        &mut self,
-        pattern: &BoundPattern,
-        subject: &[u8],
-        captures: Captures,
-    ) {
-        for &(group, slot) in &pattern.slots {
-            let value = captures
-                .get(group)
-                .copied()
-                .flatten()
-                .map(|(start, end)| subject[start..end].to_vec());
-            self.assign(slot, Some(value.unwrap_or_default()));
-        }
-        self.captured.clear();
-        self.captured.extend_from_slice(subject);
-        self.captures = captures;
-    }
-
-    /// Runs `pattern` on `subject`; remembers the captures when it matches.
-    pub(super) fn matches(&mut self, pattern: &BoundPattern, subject: &[u8]) -> bool {
-        match pattern.pattern.captures(subject) {
-            Some(captures) => {
-                self.set_captures(pattern, subject, captures);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// What the last pattern captured in group `n`.
-    pub(super) fn capture(&self, n: usize) -> Option<&[u8]> {
-        let (start, end) = self.captures.get(n).copied().flatten()?;
-        self.captured.get(start..end)
-    }
-
-    /// Forgets all captures.
-    pub(super) fn clear_captures(&mut self) {
-        self.captures.clear();
-    }
-
-    /// Gives a variable of the configuration a value.
-    pub(super) fn assign(&mut self, slot: SlotId, value: Option<Vec<u8>>) {
-        *self.slot_mut(slot) = SlotState::Value(value, Origin::Assigned);
-    }
-
-    fn slot_mut(&mut self, slot: SlotId) -> &mut SlotState {
-        let at = slot.0 as usize;
-        if self.slots.len() <= at {
-            self.slots
-                .resize(self.live.http().slots.len().max(at + 1), SlotState::Unknown);
-        }
-        &mut self.slots[at]
-    }
-
-    /// Value of a variable of the configuration, computed by `compute` unless it is known.
-    pub(super) fn slot(
-        &mut self,
-        slot: SlotId,
-        compute: impl FnOnce(&mut Self) -> Option<Vec<u8>>,
-    ) -> Option<&[u8]> {
-        match self.slot_mut(slot) {
-            SlotState::Value(..) => {}
-            SlotState::Busy => {
-                self.log(
-                    Level::Error,
-                    format_args!("cycle while evaluating variable"),
-                );
-                return None;
-            }
-            state @ SlotState::Unknown => {
-                *state = SlotState::Busy;
-                let value = compute(self);
-                *self.slot_mut(slot) = SlotState::Value(value, Origin::Computed);
-            }
-        }
-        match self.slot_mut(slot) {
-            SlotState::Value(Some(value), _) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Forgets a computed value (`volatile`); an assigned one stays.
-    pub(super) fn forget_computed(&mut self, slot: SlotId) {
-        let state = self.slot_mut(slot);
-        if matches!(state, SlotState::Value(_, Origin::Computed)) {
-            *state = SlotState::Unknown;
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! (`http/ngx_http_request.c`).
 
 use super::{
-    buffer::{Buf, SMALL},
     conn::ConnError,
     exchange::{Action, EscapeLog, Exchange},
     h1::{
@@ -16,7 +15,11 @@ use super::{
     route,
 };
 use crate::{
-    common::clock::Now,
+    common::{
+        buffer::{Buf, SMALL},
+        clock::Now,
+        host,
+    },
     conf::model::{Level, ServerCore},
 };
 
@@ -213,7 +216,7 @@ fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<()
 
 /// Takes the host from the target or the `Host` header; the first one counts.
 fn set_host(x: &mut Exchange<'_>, text: &[u8], message: &str) -> Result<(), u16> {
-    let Some(host) = route::validate_host(text) else {
+    let Some(host) = host::validate(text) else {
         x.log(Level::Info, format_args!("{message}"));
         return Err(400);
     };

@@ -4,11 +4,15 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::counts::Counts;
 use crate::{
-    common::{addr::Addr, clock},
+    common::clock,
     conf::model::{self, Location},
     log::{ErrorSink, Logs},
+    net::listen,
     upstream::{Group, Snapshot},
 };
+
+/// What marks our groups in a snapshot.
+const SCOPE: &str = "http";
 
 /// The http part of a generation.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ impl Live {
     pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
         let now = clock::now().millis();
         let http = config.http.as_ref();
-        let snapshot = snapshot.map(Snapshot::from_text);
+        let snapshot = snapshot.map(|text| Snapshot::from_text(text, SCOPE));
         let groups = http
             .iter()
             .flat_map(|http| &http.upstreams)
@@ -52,7 +56,9 @@ impl Live {
         let main_sink = logs.main();
         Arc::new(Self {
             groups,
-            sockets: http.map(sockets).unwrap_or_default(),
+            sockets: http
+                .map(|http| listen::behind(&http.listens))
+                .unwrap_or_default(),
             counts: Counts::default(),
             hostname,
             sinks,
@@ -105,19 +111,6 @@ impl Live {
             self.groups.iter().map(|group| &**group),
             clock::now().millis(),
         )
-        .to_text()
+        .to_text(SCOPE)
     }
-}
-
-/// The listens behind each address that is bound.
-fn sockets(http: &model::Http) -> Vec<Vec<usize>> {
-    let mut sockets: Vec<(&Addr, Vec<usize>)> = Vec::new();
-    for (index, listen) in http.listens.iter().enumerate() {
-        let addr = &listen.bind_addr;
-        match sockets.iter_mut().find(|(known, _)| *known == addr) {
-            Some((_, listens)) => listens.push(index),
-            None => sockets.push((addr, vec![index])),
-        }
-    }
-    sockets.into_iter().map(|(_, listens)| listens).collect()
 }

@@ -13,7 +13,7 @@ pub(super) fn request(x: &mut Exchange<'_>) {
         let place = Place {
             error: x.live.error_sink(location),
             conn: x.conn.id,
-            root: &location.core.root,
+            root: Some(&location.core.root),
             cache: location.core.open_log_file_cache,
         };
         let access = x.thread.access.clone();

@@ -7,7 +7,6 @@
 
 mod access;
 mod body;
-pub mod buffer;
 mod conn;
 mod connection;
 mod content;
@@ -31,7 +30,6 @@ mod route;
 mod status;
 mod temp_file;
 mod thread;
-mod timer;
 mod vars;
 
 pub use live::Live;

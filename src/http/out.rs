@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::buffer::Buf;
+use crate::common::buffer::Buf;
 use crate::net::Io;
 
 /// A piece of output.

@@ -12,8 +12,9 @@ use super::{
     status,
 };
 use crate::{
-    common::{clock, date},
+    common::{clock, date, decimal},
     conf::model::{Level, ServerTokens},
+    net::client,
 };
 
 /// Our name. DIFFERS(product): nginx says nginx.
@@ -148,7 +149,7 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
         && !response.headers.has(Known::ContentLength)
     {
         out.extend_from_slice(b"Content-Length: ");
-        push_number(out, length);
+        decimal::push(out, length);
         out.extend_from_slice(b"\r\n");
     }
     if let Some(secs) = response.last_modified
@@ -166,7 +167,7 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
         field(out, b"Connection", b"keep-alive");
         if let Some(timeout) = core.keepalive_header {
             out.extend_from_slice(b"Keep-Alive: timeout=");
-            push_number(out, timeout.as_secs());
+            decimal::push(out, timeout.as_secs());
             out.extend_from_slice(b"\r\n");
         }
     } else {
@@ -237,7 +238,7 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     if core.server_name_in_redirect {
         address.extend_from_slice(x.server.name.as_bytes());
     } else if x.request.host.is_empty() {
-        address.extend_from_slice(super::vars::addr_without_port(x.conn.local()).as_bytes());
+        client::push_addr(&mut address, x.conn.local());
     } else {
         address.extend_from_slice(&x.request.host);
     }
@@ -262,19 +263,4 @@ pub(super) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Appends a decimal number.
-pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[start..]);
 }

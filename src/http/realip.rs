@@ -1,15 +1,16 @@
 //! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. Mirrors `ngx_http_realip_module.c`.
 
-use super::exchange::{Client, Exchange};
+use super::exchange::Exchange;
 use crate::{
     common::{addr::Addr, forwarded},
     conf::model::{Realip, RealipHeader},
+    net::client::Client,
 };
 
 /// Puts the client that a trusted proxy names in place of the proxy; once per request.
 pub(super) fn apply(x: &mut Exchange<'_>) {
     let conf = &x.location.realip;
-    if x.client.realip_done || (conf.from.is_empty() && !conf.from_unix) {
+    if x.realip_done || (conf.from.is_empty() && !conf.from_unix) {
         return;
     }
     let name = match &conf.header {
@@ -24,10 +25,8 @@ pub(super) fn apply(x: &mut Exchange<'_>) {
     }
     // Only X-Forwarded-For and headers by name are lists; X-Real-IP is one address.
     if let Some(addr) = client(&x.client.addr, &value, conf) {
-        x.client = Client {
-            realip_done: true,
-            ..Client::of(&addr)
-        };
+        x.realip_done = true;
+        x.client = Client::of(&addr);
     }
 }
 
@@ -39,28 +38,14 @@ fn by_proxy_protocol(x: &mut Exchange<'_>) {
     let found = client(&x.client.addr, header.source.as_bytes(), &x.location.realip);
     if let Some(Addr::Inet(mut addr)) = found {
         addr.set_port(header.source_port);
-        x.client = Client {
-            realip_done: true,
-            ..Client::of(&Addr::Inet(addr))
-        };
+        x.realip_done = true;
+        x.client = Client::of(&Addr::Inet(addr));
     }
 }
 
 /// The client's address out of a list of proxies, seen from `addr`; None when `addr` is not trusted or nothing is said.
 fn client(addr: &Addr, list: &[u8], conf: &Realip) -> Option<Addr> {
-    forwarded::client(addr, list, conf.recursive, |addr| is_trusted(addr, conf))
-}
-
-fn is_trusted(addr: &Addr, conf: &Realip) -> bool {
-    match addr {
-        Addr::Unix(_) => conf.from_unix,
-        Addr::Inet(addr) => {
-            let ip = addr.ip();
-            conf.from
-                .iter()
-                .any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
-        }
-    }
+    forwarded::client(addr, list, conf.recursive, |addr| conf.trusts(addr))
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ fn set<'g>(x: &mut Exchange<'g>, run: &Run, target: &VarId, template: &Template)
     let mut value = Vec::new();
     render(x, template, run.quote, &mut value);
     match target {
-        VarId::Slot(slot) => x.assign(*slot, Some(value)),
+        VarId::Slot(slot) => x.slots.assign(*slot, Some(value)),
         VarId::Args => x.request.args = value,
         VarId::LimitRate => x.limit_rate = super::vars::parse_size(&value),
         _ => {}
@@ -118,7 +118,7 @@ fn push_part(x: &mut Exchange<'_>, part: &Part, escape: bool, out: &mut Vec<u8>)
     match part {
         Part::Text(text) => out.extend_from_slice(text),
         Part::Var(VarId::Capture(n)) if escape => {
-            if let Some(text) = x.capture((*n).into()) {
+            if let Some(text) = x.slots.capture((*n).into()) {
                 uri::escape(text, Escape::Args, out);
             }
         }
@@ -160,10 +160,10 @@ fn holds(x: &mut Exchange<'_>, run: &Run, condition: &Condition) -> bool {
             negate,
         } => {
             let subject = value(x, var);
-            let matched = x.matches(pattern, &subject);
+            let matched = x.slots.matches(pattern, &subject);
             log_match(x, run, pattern.pattern.as_str(), &subject, matched);
             if !matched {
-                x.clear_captures();
+                x.slots.clear_captures();
             }
             matched != *negate
         }
@@ -201,10 +201,10 @@ fn log_match(x: &Exchange<'_>, run: &Run, pattern: &str, subject: &[u8], matched
 
 fn rewrite_uri<'g>(x: &mut Exchange<'g>, run: &mut Run, rewrite: &Rewrite) -> Step<'g> {
     let subject = x.request.uri.clone();
-    let matched = x.matches(&rewrite.pattern, &subject);
+    let matched = x.slots.matches(&rewrite.pattern, &subject);
     log_match(x, run, rewrite.pattern.pattern.as_str(), &subject, matched);
     if !matched {
-        x.clear_captures();
+        x.slots.clear_captures();
         return Step::Next;
     }
     let redirect = match rewrite.flag {

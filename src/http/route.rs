@@ -5,141 +5,17 @@
 
 use std::sync::Arc;
 
-use super::{
-    exchange::Exchange,
-    h1::{bytes::byte_table, uri},
-};
-use crate::{
-    conf::model::{Location, LocationKind, Locations, PrefixLocation, Server, ServerNames},
-    vars::BoundPattern,
-};
-
-/// A host that is fit for comparison: lower case, without port and trailing dot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Host {
-    /// The name or address.
-    pub name: Vec<u8>,
-    /// The port; 0 when there is none.
-    pub port: u16,
-}
-
-/// Reads a host with an optional port as `ngx_http_validate_host` does; None is invalid.
-pub(super) fn validate_host(text: &[u8]) -> Option<Host> {
-    let literal_end = match text {
-        [b'[', ..] => Some(memchr::memchr(b']', text)?),
-        _ => None,
-    };
-    let name_end = match literal_end {
-        Some(end) => end + 1,
-        None => memchr::memchr(b':', text).unwrap_or(text.len()),
-    };
-    let (name, rest) = text.split_at(name_end);
-    let inner = literal_end.map_or(name, |end| &text[1..end]);
-    let mut previous = 0;
-    for &c in inner {
-        let ok = match HOST[usize::from(c)] {
-            1 => true,
-            2 => previous != b'.',
-            3 => literal_end.is_some(),
-            4 => literal_end.is_none(),
-            _ => false,
-        };
-        if !ok {
-            return None;
-        }
-        previous = c;
-    }
-    let port = match rest {
-        [] => 0,
-        [b':', digits @ ..] => port(digits)?,
-        _ => return None,
-    };
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    if name.is_empty() {
-        return None;
-    }
-    Some(Host {
-        name: name.to_ascii_lowercase(),
-        port,
-    })
-}
-
-/// What may stand in a host: 1 always, 2 not after its like, 3 in an IP literal, 4 outside of one.
-const HOST: [u8; 256] = byte_table!(|byte| match byte {
-    b'a'..=b'z'
-    | b'A'..=b'Z'
-    | b'0'..=b'9'
-    | b'-'
-    | b'_'
-    | b'~'
-    | b'!'
-    | b'$'
-    | b'&'
-    | b'\''
-    | b'('
-    | b')'
-    | b'*'
-    | b'+'
-    | b','
-    | b';'
-    | b'=' => 1,
-    b'.' => 2,
-    b':' => 3,
-    b'%' => 4,
-    _ => 0,
-});
-
-fn port(digits: &[u8]) -> Option<u16> {
-    match digits {
-        [] => Some(0),
-        _ if digits.iter().all(u8::is_ascii_digit) => {
-            std::str::from_utf8(digits).ok()?.parse().ok()
-        }
-        _ => None,
-    }
-}
-
-/// What a look-up of a name found.
-enum Found<'g> {
-    Server(&'g Server),
-    Pattern(&'g BoundPattern, &'g Server),
-}
-
-fn find<'g>(names: &'g ServerNames, host: &[u8]) -> Option<Found<'g>> {
-    if let Some(server) = names.exact.get(host) {
-        return Some(Found::Server(server));
-    }
-    if let Some((_, server)) = names
-        .leading
-        .iter()
-        .find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix))
-    {
-        return Some(Found::Server(server));
-    }
-    if let Some((_, server)) = names
-        .trailing
-        .iter()
-        .find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix))
-    {
-        return Some(Found::Server(server));
-    }
-    names
-        .regex
-        .iter()
-        .find(|(p, _)| p.pattern.is_match(host))
-        .map(|(p, server)| Found::Pattern(p, server))
-}
+use super::{exchange::Exchange, h1::uri};
+use crate::conf::model::{Location, LocationKind, Locations, PrefixLocation, Server};
 
 /// Makes the server for `host` the exchange's; the present one stays when no name matches.
 pub(super) fn set_server(x: &mut Exchange<'_>, host: &[u8]) {
-    let server = match find(&x.listen.names, host) {
-        Some(Found::Server(server)) => server,
-        Some(Found::Pattern(pattern, server)) => {
-            x.matches(pattern, host);
-            server
-        }
-        None => return,
+    let Some((server, pattern)) = x.listen.names.find(host) else {
+        return;
     };
+    if let Some(pattern) = pattern {
+        x.slots.matches(pattern, host);
+    }
     x.server = server;
     x.location = &server.location;
 }
@@ -194,7 +70,7 @@ fn search<'g>(x: &mut Exchange<'g>, locations: &'g Locations) -> bool {
         .regexes
         .iter()
         .find(|location| match &location.kind {
-            LocationKind::Regex(pattern) => x.matches(pattern, &uri),
+            LocationKind::Regex(pattern) => x.slots.matches(pattern, &uri),
             _ => false,
         });
     x.request.uri = uri;
@@ -258,26 +134,4 @@ pub(super) fn named<'g>(server: &'g Server, name: &[u8]) -> Option<&'g Arc<Locat
         .iter()
         .find(|(own, _)| **own == *name)
         .map(|(_, location)| location)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts() {
-        let ok = |text: &str| {
-            validate_host(text.as_bytes()).map(|h| (String::from_utf8(h.name).unwrap(), h.port))
-        };
-        assert_eq!(ok("Example.COM."), Some(("example.com".into(), 0)));
-        assert_eq!(ok("a:8080"), Some(("a".into(), 8080)));
-        assert_eq!(ok("a:"), Some(("a".into(), 0)));
-        assert_eq!(ok("[::1]:80"), Some(("[::1]".into(), 80)));
-        assert_eq!(ok("a%20b"), Some(("a%20b".into(), 0)));
-        for text in [
-            "", ".", "a..b", "a b", "a/b", "[::1", "[::1]x", "a:65536", "a:8x", "a@b", ":80",
-        ] {
-            assert_eq!(ok(text), None, "{text}");
-        }
-    }
 }

@@ -14,10 +14,10 @@ use super::{
     request::Request, response::Response,
 };
 use crate::{
-    conf::model::{self, Level},
+    common::{clock, random::Random},
+    conf::model::Level,
     log::AccessLogs,
-    net::resolver::Resolver,
-    net::splice::Pipe,
+    net::{resolver::Resolvers, splice::Pipes},
 };
 
 /// One thread's share of the http service.
@@ -34,11 +34,14 @@ pub struct Thread {
     shutting_down: Cell<bool>,
     /// Idle client connections, to be woken when the thread shuts down.
     idle: RefCell<HashMap<u64, Waker>>,
-    random: Cell<u64>,
-    resolvers: RefCell<Vec<(Arc<model::Resolver>, Rc<Resolver>)>>,
+    /// For balancing and for `$request_id`, not for secrets.
+    pub(super) random: Random,
+    /// The thread's resolvers.
+    pub(super) resolvers: Resolvers,
+    /// Pipes for bodies that are spliced.
+    pub(super) pipes: Pipes,
     spare: RefCell<Vec<Parts>>,
     vecs: RefCell<Vec<Vec<u8>>>,
-    pipes: RefCell<Vec<Pipe>>,
 }
 
 /// Parts of an exchange that are kept for the next one, with their memory.
@@ -57,8 +60,9 @@ const KEPT: usize = 64;
 impl Thread {
     /// The calling thread's share of `live`.
     pub fn new(live: Arc<Live>, access: Rc<AccessLogs>) -> Rc<Self> {
-        let seed = crate::common::clock::now().micros()
-            ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
+        let seed = clock::now().micros() ^ (std::ptr::from_ref(&*live) as u64).rotate_left(32);
+        let sink = live.main_sink();
+        let complain = move |message: fmt::Arguments<'_>| sink.emit(Level::Error, None, message);
         Rc::new(Self {
             tally: live.counts.tally(),
             live,
@@ -67,11 +71,11 @@ impl Thread {
             active: Cell::new(0),
             shutting_down: Cell::new(false),
             idle: RefCell::default(),
-            random: Cell::new(seed | 1),
-            resolvers: RefCell::default(),
+            random: Random::new(seed),
+            resolvers: Resolvers::new(complain),
+            pipes: Pipes::default(),
             spare: RefCell::default(),
             vecs: RefCell::default(),
-            pipes: RefCell::default(),
         })
     }
 
@@ -126,31 +130,6 @@ impl Thread {
         self.idle.borrow_mut().remove(&conn);
     }
 
-    /// A random number (xorshift64*): for balancing and for `$request_id`, not for secrets.
-    pub fn random(&self) -> u64 {
-        let mut n = self.random.get();
-        n ^= n >> 12;
-        n ^= n << 25;
-        n ^= n >> 27;
-        self.random.set(n);
-        n.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// The thread's resolver for a directive.
-    pub(super) fn resolver(&self, conf: &Arc<model::Resolver>) -> Rc<Resolver> {
-        let mut resolvers = self.resolvers.borrow_mut();
-        if let Some((_, resolver)) = resolvers.iter().find(|(of, _)| Arc::ptr_eq(of, conf)) {
-            return resolver.clone();
-        }
-        let sink = self.live.main_sink();
-        let complain = Box::new(move |message: fmt::Arguments<'_>| {
-            sink.emit(Level::Error, None, message);
-        });
-        let resolver = Resolver::new((**conf).clone(), complain);
-        resolvers.push((conf.clone(), resolver.clone()));
-        resolver
-    }
-
     /// Parts of an exchange, with memory from earlier ones.
     pub(super) fn recycled(&self) -> Parts {
         self.spare.borrow_mut().pop().unwrap_or_default()
@@ -163,20 +142,6 @@ impl Thread {
             parts.response.reset();
             parts.upstream_headers.clear();
             spare.push(parts);
-        }
-    }
-
-    /// An empty pipe, perhaps one from before; None when there are no descriptors for one.
-    pub(super) fn take_pipe(&self) -> Option<Pipe> {
-        let spare = self.pipes.borrow_mut().pop();
-        spare.or_else(|| Pipe::new().ok())
-    }
-
-    /// Gives a pipe back; one with something in it is of no more use.
-    pub(super) fn give_pipe(&self, pipe: Pipe) {
-        let mut pipes = self.pipes.borrow_mut();
-        if pipe.is_empty() && pipes.len() < KEPT {
-            pipes.push(pipe);
         }
     }
 

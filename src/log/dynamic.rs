@@ -72,9 +72,11 @@ impl Dynamic {
         place: Place<'_>,
     ) {
         self.scratch.clear();
-        place.root.path.render(source, &mut self.scratch);
-        if !root_exists(&self.prefix.join(as_path(&self.scratch)), place) {
-            return;
+        if let Some(root) = place.root {
+            root.path.render(source, &mut self.scratch);
+            if !root_exists(&self.prefix.join(as_path(&self.scratch)), place) {
+                return;
+            }
         }
         self.scratch.clear();
         self.path.render(source, &mut self.scratch);

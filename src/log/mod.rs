@@ -49,12 +49,9 @@ impl Logs {
     /// Opens every file that `config` names. The error is nginx's message, to be logged as `emerg`.
     pub fn open(config: &model::Config) -> Result<Self, String> {
         let logs = Self::new(&config.main.error_log, &config.main.prefix)?;
-        let Some(http) = &config.http else {
-            return Ok(logs);
-        };
         let mut result = Ok(());
-        http.each_location(&mut |location| {
-            let opened = logs.open_location(location);
+        config.each_logging(&mut |error_log, access_log| {
+            let opened = logs.open_each(error_log, access_log);
             if result.is_ok() {
                 result = opened;
             }
@@ -89,11 +86,15 @@ impl Logs {
         Ok(Self(Arc::new(inner)))
     }
 
-    fn open_location(&self, location: &model::Location) -> Result<(), String> {
-        if let Some(logs) = &location.core.error_log {
+    fn open_each(
+        &self,
+        error_log: Option<&[model::ErrorLog]>,
+        access_log: &[model::AccessLog],
+    ) -> Result<(), String> {
+        if let Some(logs) = error_log {
             self.0.sink(logs)?;
         }
-        for log in &*location.access_log {
+        for log in access_log {
             match &log.target {
                 LogTarget::Syslog(syslog) => {
                     self.0.syslog(syslog);

@@ -85,6 +85,13 @@ const START_ERRORS: [i32; 7] = [111, 11, 104, 100, 101, 112, 113];
 /// ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT, ECONNREFUSED, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH
 const NETWORK_ERRORS: [i32; 9] = [104, 32, 107, 110, 111, 100, 101, 112, 113];
 
+/// Whether an error of a connection is the network's or the other side's, and no surprise (`ngx_connection_error`).
+pub fn is_network_error(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|code| NETWORK_ERRORS.contains(&code))
+}
+
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = Errno(&self.source);

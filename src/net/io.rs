@@ -6,20 +6,22 @@
 
 use std::{
     io::{self, IoSlice},
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::Path,
     pin::Pin,
-    task::{Context, Poll},
+    sync::atomic::{AtomicU64, Ordering},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
+use nix::sys::socket::{MsgFlags, recv};
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{TcpStream, UnixStream},
 };
 
-use super::sockopt;
-use crate::common::addr::Addr;
+use super::{proxy_protocol::Header, sockopt};
+use crate::common::{addr::Addr, buffer::Buf};
 
 /// What `$tcpinfo_*` show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,37 @@ pub struct TcpInfo {
     pub snd_cwnd: u32,
     /// Advertised receive space, bytes.
     pub rcv_space: u32,
+}
+
+/// A connection that came in.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The socket.
+    pub io: Io,
+    /// `$connection`
+    pub number: u64,
+    /// Who is at its other end.
+    pub peer: Addr,
+    /// The address that it counts as having come in at; None: the socket's own.
+    pub local: Option<Addr>,
+    /// Who connected, as a proxy said; known already when another listener took the header off.
+    pub proxied: Option<Box<Header>>,
+}
+
+/// Serial numbers of connections in this process.
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
+impl Arrival {
+    /// A connection from `peer`.
+    pub fn new(io: Io, peer: Addr) -> Self {
+        Self {
+            io,
+            number: SERIAL.fetch_add(1, Ordering::Relaxed),
+            peer,
+            local: None,
+            proxied: None,
+        }
+    }
 }
 
 /// A connected socket.
@@ -62,6 +95,22 @@ impl Io {
         each!(self, stream => Pin::new(stream).poll_read(cx, buf))
     }
 
+    /// Reads once, at most `limit` bytes, into the spare part of `buf`, which must have some; 0 is the end of the stream.
+    pub fn poll_fill(
+        &mut self,
+        buf: &mut Buf,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let spare = buf.spare();
+        let room = spare.len().min(limit);
+        let mut read = ReadBuf::new(&mut spare[..room]);
+        ready!(self.poll_read(cx, &mut read))?;
+        let n = read.filled().len();
+        buf.advance(n);
+        Poll::Ready(Ok(n))
+    }
+
     /// Writes some of `buf`.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         each!(self, stream => Pin::new(stream).poll_write(cx, buf))
@@ -89,13 +138,61 @@ impl Io {
     /// Waits until something has arrived, or the end, or an error, and leaves it there.
     pub fn poll_arrived(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if std::task::ready!(self.poll_read_ready(cx)).is_err() {
+            if ready!(self.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(());
             }
             let peek = || self.peek();
             match each!(self, stream => stream.try_io(Interest::READABLE, peek)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 _ => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Looks at what has arrived, at most `limit` bytes, without taking it, in an empty `buf`; it gets memory only when
+    /// there is something. 0 is the end of the stream.
+    pub fn poll_peek(
+        &self,
+        buf: &mut Buf,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_peek_beyond(0, buf, limit, cx)
+    }
+
+    /// As [`poll_peek`](Self::poll_peek), once more than `seen` bytes have arrived, or the end after them.
+    pub fn poll_peek_beyond(
+        &self,
+        seen: usize,
+        buf: &mut Buf,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let mut is_old = false;
+        loop {
+            ready!(self.poll_read_ready(cx))?;
+            if buf.capacity() < limit {
+                *buf = Buf::with_capacity(limit);
+            }
+            let room = &mut buf.spare()[..limit];
+            let peeked = self.try_io(Interest::READABLE, || {
+                let n = recv(self.as_fd().as_raw_fd(), room, MsgFlags::MSG_PEEK)?;
+                if n == 0 || n > seen {
+                    return Ok(n);
+                }
+                // The next event is about bytes behind these; one that does not go away is about the end.
+                if std::mem::replace(&mut is_old, true) {
+                    return Ok(0);
+                }
+                Err(io::ErrorKind::WouldBlock.into())
+            });
+            match peeked {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(n) => {
+                    buf.advance(n);
+                    return Poll::Ready(Ok(n));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }

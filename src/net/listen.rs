@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     common::{addr::Addr, errno::Errno},
-    conf::model::{Level, Listen, ListenOptions},
+    conf::model::{Config, Level, Listen, ListenOptions},
 };
 
 /// Takes the messages about sockets.
@@ -34,9 +34,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The sockets that `listens` need, each once, in order of appearance. The position in this list is the number by
 /// which a connection's socket is known.
-pub fn sockets(listens: &[Listen]) -> Vec<&ListenOptions> {
+pub fn sockets<S>(listens: &[Listen<S>]) -> Vec<&ListenOptions> {
     let mut sockets: Vec<&ListenOptions> = Vec::new();
-    for listen in listens {
+    // Datagrams have sockets of their own.
+    for listen in listens.iter().filter(|listen| !listen.options.udp) {
         let owner = listens
             .iter()
             .find(|other| other.options.addr == listen.bind_addr)
@@ -49,6 +50,40 @@ pub fn sockets(listens: &[Listen]) -> Vec<&ListenOptions> {
         }
     }
     sockets
+}
+
+/// The sockets of a whole configuration: those of `http`, then those of `stream`.
+pub fn all(config: &Config) -> Vec<&ListenOptions> {
+    let http = config.http.iter().flat_map(|http| sockets(&http.listens));
+    let stream = config.stream.iter();
+    http.chain(stream.flat_map(|stream| sockets(&stream.listens)))
+        .collect()
+}
+
+/// For each of the [`sockets`] the listens behind it, as indices into `listens`.
+pub fn behind<S>(listens: &[Listen<S>]) -> Vec<Vec<usize>> {
+    let of = |socket: &ListenOptions| {
+        let listens = listens.iter().enumerate();
+        let shared = listens.filter(|(_, listen)| listen.bind_addr == socket.addr);
+        shared.map(|(index, _)| index).collect()
+    };
+    sockets(listens).into_iter().map(of).collect()
+}
+
+/// The listen that a connection came in at, among those `behind` its socket. `local` is asked only when several share it.
+pub fn listen<'g, S>(
+    listens: &'g [Listen<S>],
+    behind: &[usize],
+    local: impl FnOnce() -> Addr,
+) -> Option<&'g Listen<S>> {
+    if let [only] = behind {
+        return listens.get(*only);
+    }
+    let local = local();
+    let several = || behind.iter().filter_map(|index| listens.get(*index));
+    let exact = several().find(|listen| listen.options.addr == local);
+    let wildcard = || several().find(|listen| listen.options.addr == listen.bind_addr);
+    exact.or_else(wildcard).or_else(|| several().next())
 }
 
 /// All listening sockets of a configuration, in the order of [`sockets`].
@@ -276,11 +311,18 @@ impl Acceptor {
         }
     }
 
-    /// The next connection.
-    pub async fn accept(&self) -> io::Result<Io> {
+    /// The next connection, and who is at its other end.
+    pub async fn accept(&self) -> io::Result<(Io, Addr)> {
         match self {
-            Self::Tcp(listener) => Ok(Io::Tcp(listener.accept().await?.0)),
-            Self::Unix(listener) => Ok(Io::Unix(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Io::Tcp(stream), Addr::Inet(peer)))
+            }
+            Self::Unix(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                let path = peer.as_pathname().unwrap_or(Path::new(""));
+                Ok((Io::Unix(stream), Addr::Unix(path.into())))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! filled again: then EAGAIN is about the socket.
 
 use std::{
+    cell::RefCell,
     io,
     os::fd::OwnedFd,
     task::{Context, Poll, ready},
@@ -97,6 +98,29 @@ impl Pipe {
         let n = nix::unistd::read(&self.reader, buf)?;
         self.held -= n;
         Ok(n)
+    }
+}
+
+/// The empty pipes of a thread.
+#[derive(Debug, Default)]
+pub struct Pipes(RefCell<Vec<Pipe>>);
+
+/// How many a thread keeps.
+const KEPT: usize = 64;
+
+impl Pipes {
+    /// An empty pipe, perhaps one from before; None when there are no descriptors for one.
+    pub fn take(&self) -> Option<Pipe> {
+        let spare = self.0.borrow_mut().pop();
+        spare.or_else(|| Pipe::new().ok())
+    }
+
+    /// Gives a pipe back; one with something in it is of no more use.
+    pub fn give(&self, pipe: Pipe) {
+        let mut pipes = self.0.borrow_mut();
+        if pipe.is_empty() && pipes.len() < KEPT {
+            pipes.push(pipe);
+        }
     }
 }
 

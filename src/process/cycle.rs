@@ -62,9 +62,8 @@ impl Cycle {
             Before::Start(inherited) => (*inherited, false),
             Before::Cycle(old) => (&*old.listeners, false),
         };
-        let listens = config.http.as_ref().map_or(&[][..], |http| &http.listens);
         let listeners = Listeners::open(
-            &listen::sockets(listens),
+            &listen::all(&config),
             config.main.worker_processes,
             previous,
             testing,

@@ -6,7 +6,12 @@
 use std::{io, rc::Rc, time::Duration};
 
 use crate::{
-    common::errno::Errno, conf::model::Level, http, log::ErrorSink, net::listen::Acceptor,
+    common::errno::Errno,
+    conf::model::Level,
+    http,
+    log::ErrorSink,
+    net::{Arrival, listen::Acceptor},
+    stream::{self, Past},
 };
 
 use super::thread::Count;
@@ -15,15 +20,39 @@ use super::thread::Count;
 pub(super) struct Door {
     pub(super) acceptor: Acceptor,
     /// Its number among the sockets of the configuration.
-    pub(super) socket: usize,
+    pub(super) number: usize,
     /// `worker_connections`
     // DIFFERS(worker-connections): of clients alone; nginx counts connections to upstreams too.
     pub(super) limit: usize,
     /// No other thread accepts from the socket.
     pub(super) alone: bool,
     pub(super) log: ErrorSink,
-    pub(super) thread: Rc<http::Thread>,
+    pub(super) engines: Rc<Engines>,
     pub(super) count: Rc<Count>,
+}
+
+/// What serves connections in one thread.
+pub(super) struct Engines {
+    pub(super) http: Rc<http::Thread>,
+    pub(super) stream: Rc<stream::Thread>,
+}
+
+impl Engines {
+    /// Serves a connection that came in at a door, to its end.
+    async fn serve(self: Rc<Self>, mut arrival: Arrival, mut door: usize) {
+        let https = self.http.live.sockets.len();
+        let mut past = Past::default();
+        while let Some(socket) = door.checked_sub(https) {
+            let stream = self.stream.clone();
+            match stream.serve(arrival, socket, past).await {
+                Some(passed) => (arrival, door, past) = (passed.arrival, passed.door, passed.past),
+                None => return,
+            }
+        }
+        // What came before it holds its places to the end.
+        let _past = past;
+        self.http.clone().serve(arrival, door).await;
+    }
 }
 
 /// The pause when there are no descriptors left, nginx's `accept_mutex_delay`.
@@ -38,21 +67,29 @@ pub(super) async fn accept(door: Door) {
         match door.acceptor.accept().await {
             Ok(_) if door.count.open() >= door.limit => {
                 let limit = door.limit;
-                door.thread.turn_away();
+                door.engines.http.turn_away();
                 door.log.emit(
                     Level::Alert,
                     None,
                     format_args!("{limit} worker_connections are not enough"),
                 );
             }
-            Ok(io) => {
-                let Ok(peer) = io.peer_addr() else { continue };
-                let (thread, socket, entered) =
-                    (door.thread.clone(), door.socket, door.count.enter());
-                tokio::task::spawn_local(async move {
-                    thread.serve(io, peer, socket).await;
-                    drop(entered);
-                });
+            Ok((io, peer)) => {
+                let arrival = Arrival::new(io, peer);
+                let (number, entered) = (door.number, door.count.enter());
+                if number < door.engines.http.live.sockets.len() {
+                    let http = door.engines.http.clone();
+                    tokio::task::spawn_local(async move {
+                        http.serve(arrival, number).await;
+                        drop(entered);
+                    });
+                } else {
+                    let engines = door.engines.clone();
+                    tokio::task::spawn_local(async move {
+                        engines.serve(arrival, number).await;
+                        drop(entered);
+                    });
+                }
             }
             Err(error) => {
                 if report(&error, door.log) {

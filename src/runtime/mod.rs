@@ -12,16 +12,18 @@ use tokio::sync::mpsc;
 
 use crate::{
     conf::model::{Config, Level},
-    http::Live,
+    http,
     log::Logs,
     net::listen::Listeners,
+    stream,
 };
 use thread::{Command, Setup};
 
 /// One configuration in service.
 #[derive(Debug)]
 pub struct Generation {
-    live: Arc<Live>,
+    http: Arc<http::Live>,
+    stream: Arc<stream::Live>,
     threads: Vec<Thread>,
 }
 
@@ -44,7 +46,8 @@ impl Generation {
         snapshot: Option<&str>,
         ended: OwnedFd,
     ) -> io::Result<Self> {
-        let live = Live::new(config.clone(), logs, snapshot);
+        let http = http::Live::new(config.clone(), logs, snapshot);
+        let stream = stream::Live::new(config.clone(), logs, snapshot);
         let ended = Arc::new(ended);
         let (started, starting) = std::sync::mpsc::channel();
         let threads = (0..config.main.worker_processes)
@@ -55,7 +58,8 @@ impl Generation {
                     config: config.clone(),
                     logs: logs.clone(),
                     listeners: listeners.clone(),
-                    live: live.clone(),
+                    http: http.clone(),
+                    stream: stream.clone(),
                 };
                 let (started, ended) = (started.clone(), ended.clone());
                 let handle = std::thread::Builder::new()
@@ -70,7 +74,11 @@ impl Generation {
         drop(started);
         // A thread that could not start has said so in the error log, and closed its end.
         while starting.recv().is_ok() {}
-        Ok(Self { live, threads })
+        Ok(Self {
+            http,
+            stream,
+            threads,
+        })
     }
 
     /// Stops accepting; connections end when they have no request.
@@ -94,7 +102,7 @@ impl Generation {
 
     /// What the next generation should know of the peers.
     pub fn snapshot(&self) -> String {
-        self.live.snapshot()
+        self.http.snapshot() + &self.stream.snapshot()
     }
 
     /// Whether all threads have ended.

@@ -13,13 +13,14 @@ use tokio::{
     task::{JoinHandle, LocalSet},
 };
 
-use super::accept::{Door, accept};
+use super::accept::{Door, Engines, accept};
 use crate::{
     common::{clock, errno::Errno},
     conf::model::{Config, Level},
-    http::{self, Live},
+    http,
     log::{AccessLogs, Logs},
     net::listen::Listeners,
+    stream,
 };
 
 /// What the main thread asks of a worker thread.
@@ -39,7 +40,8 @@ pub(super) struct Setup {
     pub(super) config: Arc<Config>,
     pub(super) logs: Logs,
     pub(super) listeners: Arc<Listeners>,
-    pub(super) live: Arc<Live>,
+    pub(super) http: Arc<http::Live>,
+    pub(super) stream: Arc<stream::Live>,
 }
 
 /// Counts the thread's connections.
@@ -123,10 +125,13 @@ async fn serve(
     let access = AccessLogs::new(setup.logs.clone());
     let flusher = access.clone();
     tokio::task::spawn_local(async move { flusher.run().await });
-    let thread = http::Thread::new(setup.live.clone(), access.clone());
-    tokio::task::spawn_local(http::watch(Rc::downgrade(&thread)));
+    let engines = Rc::new(Engines {
+        http: http::Thread::new(setup.http.clone(), access.clone()),
+        stream: stream::Thread::new(setup.stream.clone(), access.clone()),
+    });
+    tokio::task::spawn_local(http::watch(Rc::downgrade(&engines.http)));
     let count = Rc::new(Count::default());
-    let doors = open_doors(&setup, &thread, &count)?;
+    let doors = open_doors(&setup, &engines, &count)?;
     let patience = setup.config.main.worker_shutdown_timeout;
     drop((setup, started));
     while let Some(command) = commands.recv().await {
@@ -135,12 +140,17 @@ async fn serve(
             Command::Terminate => break,
             Command::Quit => {
                 doors.iter().for_each(JoinHandle::abort);
-                thread.shutdown();
-                let rest = drain(&mut commands, &count, &access);
-                match patience {
-                    // What is still open then is dropped with the runtime.
-                    Some(patience) => _ = tokio::time::timeout(patience, rest).await,
-                    None => rest.await,
+                engines.http.shutdown();
+                if let Some(patience) = patience {
+                    let rest = drain(&mut commands, &count, &access);
+                    if tokio::time::timeout(patience, rest).await.is_ok() {
+                        break;
+                    }
+                    // Requests that are still open then are dropped with the runtime; sessions say that they end.
+                    engines.stream.end_sessions();
+                    tokio::task::yield_now().await;
+                } else {
+                    drain(&mut commands, &count, &access).await;
                 }
                 break;
             }
@@ -177,21 +187,21 @@ fn flush(access: &AccessLogs, done: std::sync::mpsc::Sender<()>) {
 /// A task for each listening socket of this thread.
 fn open_doors(
     setup: &Setup,
-    thread: &Rc<http::Thread>,
+    engines: &Rc<Engines>,
     count: &Rc<Count>,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
     let threads = setup.config.main.worker_processes;
     let acceptors = setup.listeners.acceptors(setup.number, threads)?;
     let mut doors = Vec::new();
-    for (socket, list) in acceptors.into_iter().enumerate() {
+    for (number, list) in acceptors.into_iter().enumerate() {
         for acceptor in list {
             let door = Door {
                 acceptor,
-                socket,
+                number,
                 limit: setup.config.events.worker_connections,
                 alone: threads == 1,
                 log: setup.logs.main(),
-                thread: thread.clone(),
+                engines: engines.clone(),
                 count: count.clone(),
             };
             doors.push(tokio::task::spawn_local(accept(door)));

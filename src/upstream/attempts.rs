@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::common::decimal;
+
 /// One try.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
@@ -18,6 +20,8 @@ pub struct Attempt {
     pub connect_time: Option<u64>,
     /// Milliseconds until the final header was there.
     pub header_time: Option<u64>,
+    /// Milliseconds until the first byte was there (stream).
+    pub first_byte_time: Option<u64>,
     /// Milliseconds until the last byte was there.
     pub response_time: Option<u64>,
     /// Bytes sent to the peer.
@@ -96,7 +100,7 @@ impl Attempts {
     /// `$upstream_status`
     pub fn status(&self, out: &mut Vec<u8>) -> bool {
         self.render(out, |attempt, out| match attempt.status {
-            Some(status) => push_number(out, status.into(), 1),
+            Some(status) => decimal::push(out, status.into()),
             None => out.push(b'-'),
         })
     }
@@ -111,7 +115,12 @@ impl Attempts {
         self.render(out, |attempt, out| push_time(out, attempt.header_time))
     }
 
-    /// `$upstream_response_time`
+    /// `$upstream_first_byte_time`
+    pub fn first_byte_time(&self, out: &mut Vec<u8>) -> bool {
+        self.render(out, |attempt, out| push_time(out, attempt.first_byte_time))
+    }
+
+    /// `$upstream_response_time`, `$upstream_session_time`
     pub fn response_time(&self, out: &mut Vec<u8>) -> bool {
         self.render(out, |attempt, out| push_time(out, attempt.response_time))
     }
@@ -119,20 +128,20 @@ impl Attempts {
     /// `$upstream_response_length`
     pub fn response_length(&self, out: &mut Vec<u8>) -> bool {
         self.render(out, |attempt, out| {
-            push_number(out, attempt.response_length, 1);
+            decimal::push(out, attempt.response_length);
         })
     }
 
     /// `$upstream_bytes_received`
     pub fn bytes_received(&self, out: &mut Vec<u8>) -> bool {
         self.render(out, |attempt, out| {
-            push_number(out, attempt.bytes_received, 1);
+            decimal::push(out, attempt.bytes_received);
         })
     }
 
     /// `$upstream_bytes_sent`
     pub fn bytes_sent(&self, out: &mut Vec<u8>) -> bool {
-        self.render(out, |attempt, out| push_number(out, attempt.bytes_sent, 1))
+        self.render(out, |attempt, out| decimal::push(out, attempt.bytes_sent))
     }
 
     fn render(&self, out: &mut Vec<u8>, value: impl Fn(&Attempt, &mut Vec<u8>)) -> bool {
@@ -158,25 +167,9 @@ impl Attempts {
 
 fn push_time(out: &mut Vec<u8>, millis: Option<u64>) {
     match millis {
-        Some(millis) => {
-            push_number(out, millis / 1000, 1);
-            out.push(b'.');
-            push_number(out, millis % 1000, 3);
-        }
+        Some(millis) => decimal::push_seconds(out, millis),
         None => out.push(b'-'),
     }
-}
-
-/// Appends a decimal number of at least `width` digits.
-fn push_number(out: &mut Vec<u8>, mut number: u64, width: usize) {
-    let mut digits = [b'0'; 20];
-    let mut start = digits.len();
-    while number > 0 || digits.len() - start < width {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    out.extend_from_slice(&digits[start..]);
 }
 
 #[cfg(test)]

@@ -88,6 +88,22 @@ impl Group {
         }
     }
 
+    /// A group that the configuration does not have: for an address that a variable named
+    /// (`ngx_http_upstream_create_round_robin_peer`).
+    pub fn made(name: Arc<str>, addrs: Vec<Addr>, now: u64) -> Self {
+        let server = model::UpstreamServer::new(name.clone(), addrs);
+        let conf = model::Upstream {
+            name,
+            port: 0,
+            explicit: false,
+            servers: vec![server],
+            method: model::Method::RoundRobin,
+            zone: None,
+            keepalive: None,
+        };
+        Self::new(&conf, None, now)
+    }
+
     /// Its name, as written.
     pub fn name(&self) -> &Arc<str> {
         &self.name

@@ -45,21 +45,23 @@ impl Snapshot {
         }
     }
 
-    /// The state as text.
-    pub fn to_text(&self) -> String {
+    /// The state as text, each line marked with `scope`: http and stream may have groups of the same name.
+    pub fn to_text(&self, scope: &str) -> String {
         let mut text = String::new();
         for (name, peers) in &self.groups {
             for peer in peers {
-                peer.write(name, &mut text);
+                peer.write([scope, name], &mut text);
             }
         }
         text
     }
 
-    /// Reads [`to_text`](Self::to_text).
-    pub fn from_text(text: &str) -> Self {
+    /// Reads what [`to_text`](Self::to_text) marked with `scope`.
+    pub fn from_text(text: &str, scope: &str) -> Self {
         let mut snapshot = Self::default();
-        for (name, saved) in text.lines().filter_map(Saved::parse) {
+        let lines = text.lines().filter_map(|line| line.split_once('\t'));
+        let lines = lines.filter(|(of, _)| *of == scope);
+        for (name, saved) in lines.filter_map(|(_, line)| Saved::parse(line)) {
             snapshot.groups.entry(name).or_default().push(saved);
         }
         snapshot
@@ -112,8 +114,8 @@ impl Saved {
         state.refresh(index);
     }
 
-    fn write(&self, name: &str, text: &mut String) {
-        for field in [name, &self.addr] {
+    fn write(&self, [scope, name]: [&str; 2], text: &mut String) {
+        for field in [scope, name, &self.addr] {
             escape(field, text);
             text.push('\t');
         }

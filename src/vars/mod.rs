@@ -8,11 +8,13 @@ pub mod geo;
 pub mod id;
 pub mod map;
 pub mod pattern;
+pub mod slots;
 pub mod split_clients;
 pub mod template;
 
 pub use id::VarId;
 pub use pattern::Pattern;
+pub use slots::{Slot, SlotSource, Slots};
 pub use template::{Part, Template};
 
 /// Where a template finds the values of its variables: a request, a stream session, a test.

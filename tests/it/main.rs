@@ -29,5 +29,7 @@ mod proxy_protocol;
 mod reload;
 mod resolver;
 mod signals;
+mod stream;
+mod stream_proxy;
 mod timeouts;
 mod upgrade;

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use super::{ErrorLog, OpenFileCache, Resolver};
-use crate::vars::Template;
+use crate::{common::addr::Addr, vars::Template};
 
 /// Content types by lower-case file extension.
 pub type Types = HashMap<Box<[u8]>, Arc<[u8]>>;
@@ -375,6 +375,21 @@ layered! {
         header: RealipHeader = RealipHeader::XRealIp,
         /// `real_ip_recursive`
         recursive: bool = false,
+    }
+}
+
+impl Realip {
+    /// Whether what `addr` says of its client is believed.
+    pub fn trusts(&self, addr: &Addr) -> bool {
+        match addr {
+            Addr::Unix(_) => self.from_unix,
+            Addr::Inet(addr) => {
+                let ip = addr.ip();
+                self.from
+                    .iter()
+                    .any(|net| net.contains(&ip) || net.contains(&ip.to_canonical()))
+            }
+        }
     }
 }
 

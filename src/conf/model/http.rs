@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use super::{Listen, Location, Op, Upstream};
-use crate::vars::{BoundPattern, geo::Geo, map::Map, split_clients::SplitClients};
+use crate::vars::BoundPattern;
+pub use crate::vars::{Slot, SlotSource};
 
 /// `http { }`
 #[derive(Debug)]
@@ -18,28 +19,6 @@ pub struct Http {
     pub slots: Vec<Slot>,
     /// The settings of the `http` block itself.
     pub location: Arc<Location>,
-}
-
-/// A variable that the configuration defines.
-#[derive(Clone, Debug)]
-pub struct Slot {
-    /// Name without `$`.
-    pub name: Arc<str>,
-    /// Where its value comes from until something assigns it.
-    pub source: SlotSource,
-}
-
-/// Where a [`Slot`] gets its value.
-#[derive(Clone, Debug)]
-pub enum SlotSource {
-    /// `set` or a named capture: nothing until assigned.
-    Assigned,
-    /// `map`
-    Map(Arc<Map>),
-    /// `geo`
-    Geo(Arc<Geo>),
-    /// `split_clients`
-    SplitClients(Arc<SplitClients>),
 }
 
 layered! {

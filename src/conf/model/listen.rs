@@ -30,6 +30,8 @@ pub struct ListenOptions {
     pub so_keepalive: Option<SoKeepalive>,
     /// `multipath`
     pub multipath: bool,
+    /// `udp` (stream): datagrams instead of connections.
+    pub udp: bool,
 }
 
 /// `so_keepalive=on|off|[keepidle]:[keepintvl]:[keepcnt]`
@@ -45,9 +47,9 @@ pub struct SoKeepalive {
     pub count: Option<u32>,
 }
 
-/// One address and port, and the servers that answer there.
-#[derive(Clone, Debug)]
-pub struct Listen {
+/// One address and port, and the servers that answer there: those of `http`, or those of `stream`.
+#[derive(Debug)]
+pub struct Listen<S = Server> {
     /// The socket. Several `Listen` may share a wildcard socket of the same port: then [`Listen::bind_addr`] differs
     /// from the address asked for and the local address of a connection decides (`ngx_http_add_addrs`).
     pub options: ListenOptions,
@@ -62,20 +64,57 @@ pub struct Listen {
     /// `proxy_protocol`
     pub proxy_protocol: bool,
     /// The server for a host that no name matches.
-    pub default_server: Arc<Server>,
+    pub default_server: Arc<S>,
     /// Names of the servers here; empty when there is one server without names to choose by.
-    pub names: ServerNames,
+    pub names: ServerNames<S>,
 }
 
 /// Server names in the order that nginx tries them: exact, longest leading wildcard, longest trailing wildcard, first regex.
-#[derive(Clone, Debug, Default)]
-pub struct ServerNames {
+#[derive(Debug)]
+pub struct ServerNames<S = Server> {
     /// Lower-case names; `.example.com` stands here too.
-    pub exact: std::collections::HashMap<Box<[u8]>, Arc<Server>>,
+    pub exact: std::collections::HashMap<Box<[u8]>, Arc<S>>,
     /// `*.example.com` as `.example.com`, longest first.
-    pub leading: Vec<(Box<[u8]>, Arc<Server>)>,
+    pub leading: Vec<(Box<[u8]>, Arc<S>)>,
     /// `www.example.*` as `www.example.`, longest first.
-    pub trailing: Vec<(Box<[u8]>, Arc<Server>)>,
+    pub trailing: Vec<(Box<[u8]>, Arc<S>)>,
     /// `~pattern`, in order of appearance; matched against the lower-case host.
-    pub regex: Vec<(BoundPattern, Arc<Server>)>,
+    pub regex: Vec<(BoundPattern, Arc<S>)>,
+}
+
+impl<S> ServerNames<S> {
+    /// The server for `host` (lower case), with the pattern that matched if it was one; None when no name matches.
+    pub fn find(&self, host: &[u8]) -> Option<(&Arc<S>, Option<&BoundPattern>)> {
+        if let Some(server) = self.exact.get(host) {
+            return Some((server, None));
+        }
+        let leading = self
+            .leading
+            .iter()
+            .find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix));
+        let wildcard = leading.or_else(|| {
+            self.trailing
+                .iter()
+                .find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix))
+        });
+        if let Some((_, server)) = wildcard {
+            return Some((server, None));
+        }
+        self.regex
+            .iter()
+            .find(|(bound, _)| bound.pattern.is_match(host))
+            .map(|(bound, server)| (server, Some(bound)))
+    }
+}
+
+impl<S> Default for ServerNames<S> {
+    /// No names: there is nothing to choose by.
+    fn default() -> Self {
+        Self {
+            exact: std::collections::HashMap::new(),
+            leading: Vec::new(),
+            trailing: Vec::new(),
+            regex: Vec::new(),
+        }
+    }
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{AccessLog, Core, Gzip, Headers, Op, Proxy, Realip};
-use crate::vars::{BoundPattern, Template};
+use crate::{
+    common::addr::Addr,
+    vars::{BoundPattern, Template},
+};
 
 /// The settings for a URI: of a `location`, of an `if` in one, of `limit_except`, or of a `server` or `http` block.
 #[derive(Debug)]
@@ -162,6 +165,19 @@ pub enum AccessSubject {
     Net(ipnet::IpNet),
     /// `unix:`
     Unix,
+}
+
+impl AccessRule {
+    /// Whether the rule is about this client.
+    pub fn applies(&self, client: &Addr) -> bool {
+        match (&self.subject, client) {
+            (AccessSubject::All, _) | (AccessSubject::Unix, Addr::Unix(_)) => true,
+            (AccessSubject::Net(net), Addr::Inet(addr)) => {
+                net.contains(&addr.ip().to_canonical()) || net.contains(&addr.ip())
+            }
+            _ => false,
+        }
+    }
 }
 
 /// `try_files`

@@ -104,6 +104,9 @@ pub struct AccessLog {
     pub gzip: Option<u32>,
 }
 
+/// What [`Config::each_logging`](super::Config::each_logging) calls.
+pub type VisitLogs<'a> = &'a mut dyn FnMut(Option<&[ErrorLog]>, &[AccessLog]);
+
 /// `open_log_file_cache`: how access logs whose path has variables are kept open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFileCache {

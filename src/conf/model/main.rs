@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{ErrorLog, Http};
+use super::{ErrorLog, Http, Stream};
 
 /// A whole configuration.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Config {
     pub events: Events,
     /// `http { }`, if there is one.
     pub http: Option<Http>,
+    /// `stream { }`, if there is one.
+    pub stream: Option<Stream>,
     /// Every file that was read, in order of reading, for `-T`: path and content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     /// Warnings, already in nginx's words with file and line, without `nginx: [warn] `.

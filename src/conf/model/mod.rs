@@ -39,6 +39,7 @@ macro_rules! layered {
 
 mod core;
 mod http;
+mod limits;
 mod listen;
 mod location;
 mod log;
@@ -46,11 +47,13 @@ mod main;
 mod proxy;
 mod resolver;
 mod rewrite;
+mod stream;
 mod upstream;
 mod walk;
 
 pub use core::*;
 pub use http::*;
+pub use limits::*;
 pub use listen::*;
 pub use location::*;
 pub use log::*;
@@ -58,4 +61,5 @@ pub use main::*;
 pub use proxy::*;
 pub use resolver::*;
 pub use rewrite::*;
+pub use stream::*;
 pub use upstream::*;

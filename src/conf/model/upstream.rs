@@ -23,6 +23,14 @@ pub struct Upstream {
     pub keepalive: Option<Keepalive>,
 }
 
+impl Upstream {
+    /// Whether an address that is known at run time only means this group.
+    pub fn is_named(&self, host: &[u8], port: u16, has_port: bool) -> bool {
+        self.name.as_bytes().eq_ignore_ascii_case(host)
+            && ((self.port == 0 && !has_port) || self.port == port)
+    }
+}
+
 /// One `server` of a group; it has a peer for each address.
 #[derive(Clone, Debug)]
 pub struct UpstreamServer {

@@ -1,6 +1,24 @@
 //! Visits every set of settings in a configuration: all that may name a log or a directory.
 
-use super::{Http, Location, Locations, Op};
+use super::{Config, Http, Location, Locations, Op, VisitLogs};
+
+impl Config {
+    /// Calls `visit` for the `error_log`s (None where there is none) and `access_log`s of every set of settings in
+    /// `http` and `stream`; one that is inherited comes several times.
+    pub fn each_logging(&self, visit: VisitLogs<'_>) {
+        if let Some(http) = &self.http {
+            http.each_location(&mut |location| {
+                visit(location.core.error_log.as_deref(), &location.access_log);
+            });
+        }
+        if let Some(stream) = &self.stream {
+            visit(stream.core.error_log.as_deref(), &stream.access_log);
+            for server in &stream.servers {
+                visit(server.core.error_log.as_deref(), &server.access_log);
+            }
+        }
+    }
+}
 
 impl Http {
     /// Calls `visit` for the settings of `http`, of each server, location, `if` and `limit_except`.

@@ -5,8 +5,10 @@
 use std::{mem, sync::Arc};
 
 use super::{
-    HttpDraft, IfDraft, LocationDraft, OpDraft, Problem, Reader, Role, ServerDraft, Statement,
-    arrange::arrange, draft::Inherit, names::listens,
+    IfDraft, LocationDraft, OpDraft, Problem, Reader, Role, ServerDraft, Statement,
+    arrange::arrange,
+    draft::Inherit,
+    names::{first_name, listens},
 };
 use crate::{
     conf::{
@@ -21,13 +23,7 @@ impl Reader {
     pub(crate) fn assemble(&mut self, statement: &Statement) -> Result<model::Http, Problem> {
         let place = statement.end();
         let defaults = self.default_log();
-        let http = mem::take(&mut self.http);
-        let HttpDraft {
-            servers,
-            listens: addresses,
-            upstreams,
-            ..
-        } = http;
+        let servers = mem::take(&mut self.http.servers);
         let mut outer = LocationDraft::new(Role::Http, place.clone());
         mem::swap(&mut outer, &mut self.loc);
         let core = mem::take(&mut self.srv.core);
@@ -39,16 +35,14 @@ impl Reader {
         for server in &servers {
             builder.check_buffers(server, &core)?;
         }
-        let upstreams = upstreams
-            .into_iter()
-            .map(|draft| draft.build(self).map(Arc::new))
-            .collect::<Result<Vec<_>, _>>()?;
+        let upstreams = self.build_upstreams()?;
         let servers = servers
             .into_iter()
             .map(|server| builder.server(server, &core, &outer).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let location = builder.settings(outer);
         let slots = self.vars.finish()?;
+        let addresses = mem::take(&mut self.realm.listens);
         let listens = listens(addresses, &servers, &mut self.warnings)?;
         Ok(model::Http {
             servers,
@@ -368,14 +362,5 @@ fn list(
         (Inherit::Merge, Some(own), Some(outer)) => {
             Some(own.iter().chain(outer).cloned().collect())
         }
-    }
-}
-
-/// `$server_name`
-fn first_name(names: &[model::ServerName]) -> Arc<str> {
-    match names.first() {
-        Some(model::ServerName::Regex(bound)) => format!("~{}", bound.pattern.as_str()).into(),
-        Some(model::ServerName::Name(name)) => name.strip_prefix('.').unwrap_or(name).into(),
-        None => "".into(),
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     common::addr::Addr,
     conf::{error::Place, model},
-    vars::Template,
+    vars::{SlotId, Template},
 };
 
 use super::{MethodSupport, Reader};
@@ -204,17 +204,69 @@ impl UpstreamDraft {
     }
 }
 
-/// What belongs to the `http` block as a whole.
+/// What only `http` has.
 #[derive(Debug, Default)]
 pub(crate) struct HttpDraft {
     /// There has been a block.
     pub(crate) seen: bool,
     pub(crate) servers: Vec<ServerDraft>,
-    pub(crate) listens: Vec<ListenDraft>,
-    pub(crate) upstreams: Vec<UpstreamDraft>,
-    pub(crate) formats: Vec<FormatDraft>,
-    /// Buffer, flush time and compression of buffered logs by file.
-    pub(crate) log_buffers: HashMap<Arc<Path>, (usize, Option<Duration>, Option<u32>)>,
+}
+
+/// Buffer, flush time and compression of buffered logs by file.
+pub(crate) type LogBuffers = HashMap<Arc<Path>, (usize, Option<Duration>, Option<u32>)>;
+
+/// What only `stream` has.
+#[derive(Debug, Default)]
+pub(crate) struct StreamDraft {
+    /// There has been a block.
+    pub(crate) seen: bool,
+    pub(crate) servers: Vec<SessionDraft>,
+    pub(crate) limit_zones: Vec<LimitZoneDraft>,
+}
+
+/// Settings of `stream` or of a `server` in it.
+#[derive(Debug)]
+pub(crate) struct SessionDraft {
+    pub(crate) place: Place,
+    pub(crate) names: Vec<model::ServerName>,
+    /// Whether a `listen` was there.
+    pub(crate) listen: bool,
+    pub(crate) core: model::StreamCoreDraft,
+    pub(crate) realip: model::RealipDraft,
+    pub(crate) access: Option<Vec<model::AccessRule>>,
+    pub(crate) access_log: Option<Vec<model::AccessLog>>,
+    /// `access_log off`, whatever else there is.
+    pub(crate) access_log_off: bool,
+    pub(crate) assignments: Vec<(SlotId, Template)>,
+    pub(crate) handler: model::StreamHandler,
+    pub(crate) proxy: model::StreamProxyDraft,
+}
+
+impl SessionDraft {
+    pub(crate) fn new(place: Place) -> Self {
+        Self {
+            place,
+            names: Vec::new(),
+            listen: false,
+            core: model::StreamCoreDraft::default(),
+            realip: model::RealipDraft::default(),
+            access: None,
+            access_log: None,
+            access_log_off: false,
+            assignments: Vec::new(),
+            handler: model::StreamHandler::None,
+            proxy: model::StreamProxyDraft::default(),
+        }
+    }
+}
+
+/// A zone of `limit_conn`, perhaps named by one before it is defined.
+#[derive(Debug)]
+pub(crate) struct LimitZoneDraft {
+    pub(crate) name: Arc<str>,
+    /// What is counted by, as written too; None until the zone is defined.
+    pub(crate) key: Option<(Template, String)>,
+    pub(crate) size: u64,
 }
 
 /// A `log_format`; `combined` exists before any is read.

@@ -5,23 +5,29 @@
 
 mod arrange;
 mod assemble;
+mod assemble_stream;
 mod draft;
 mod names;
+mod realm;
 mod set;
 mod upstreams;
 mod variables;
+mod zones;
 
 use std::{collections::HashSet, mem, path::PathBuf, sync::Arc};
 
 pub(super) use assemble::default_redirect;
 pub(super) use draft::{
-    EventsDraft, FormatDraft, HttpDraft, IfDraft, Inherit, ListenDraft, LocationDraft, MainDraft,
-    OpDraft, Role, ServerDraft, UpstreamDraft,
+    EventsDraft, FormatDraft, HttpDraft, IfDraft, Inherit, LimitZoneDraft, ListenDraft,
+    LocationDraft, LogBuffers, MainDraft, OpDraft, Role, ServerDraft, SessionDraft, StreamDraft,
+    UpstreamDraft,
 };
 pub(super) use names::AddListen;
+pub(super) use realm::{Realm, RealmDraft};
 pub(super) use set::*;
 pub(super) use upstreams::{AddUpstream, MethodSupport};
 pub(super) use variables::Variables;
+pub(super) use zones::{PAGE, ZoneDraft, ZoneUse};
 
 use super::{
     LoadOptions, Names,
@@ -41,26 +47,36 @@ pub(crate) struct Reader {
     names: Names,
     /// Warnings in nginx's words.
     pub(super) warnings: Vec<String>,
-    /// Variables of the `http` block.
+    /// Variables of the `http` or `stream` block that is being read.
     pub(super) vars: Variables,
     /// The main context.
     pub(super) main: MainDraft,
     /// `events`, once there is one.
     pub(super) events: Option<EventsDraft>,
-    /// What belongs to no single server of `http`.
+    /// What belongs to no single server of the `http` or `stream` block that is being read.
+    pub(super) realm: RealmDraft,
+    /// The servers of `http`.
     pub(super) http: HttpDraft,
+    /// The servers of `stream`.
+    pub(super) stream: StreamDraft,
+    /// Files of buffered access logs, in both realms.
+    pub(super) log_buffers: LogBuffers,
     /// The settings of the innermost block that has a location's.
     pub(super) loc: LocationDraft,
     /// The settings of the innermost `server` (of `http` outside of one).
     pub(super) srv: ServerDraft,
+    /// The settings of the innermost block of `stream`: a `server` or `stream` itself.
+    pub(super) session: SessionDraft,
     /// The `upstream` block that is being read.
     pub(super) up: UpstreamDraft,
     /// Directives without a draft of their own that this block has had already.
     seen: HashSet<Vec<u8>>,
-    /// Names and sizes of shared memory zones, in order; the size is 0 until one is given.
-    pub(super) zones: Vec<(String, u64)>,
+    /// Shared memory zones, in order.
+    pub(super) zones: Vec<ZoneDraft>,
     /// The finished `http` block.
     pub(super) done: Option<model::Http>,
+    /// The finished `stream` block.
+    pub(super) done_stream: Option<model::Stream>,
 }
 
 impl Reader {
@@ -78,16 +94,21 @@ impl Reader {
             options: options.clone(),
             names,
             warnings: Vec::new(),
-            vars: Variables::scan(&tree.nodes),
+            vars: Variables::default(),
             main: MainDraft::default(),
             events: None,
+            realm: RealmDraft::default(),
             http: HttpDraft::default(),
+            stream: StreamDraft::default(),
+            log_buffers: LogBuffers::default(),
             loc: LocationDraft::new(Role::Http, place.clone()),
             srv: ServerDraft::new(place.clone()),
+            session: SessionDraft::new(place.clone()),
             up: UpstreamDraft::new("", place),
             seen: HashSet::new(),
             zones: Vec::new(),
             done: None,
+            done_stream: None,
         };
         let result = reader
             .walk(&tree.globals, table::MAIN)
@@ -197,8 +218,8 @@ impl Reader {
             let error = ConfError::late("no \"events\" section in configuration");
             return Err(error.after(self.warnings));
         };
-        if let Some((name, _)) = self.zones.iter().find(|(_, size)| *size == 0) {
-            let error = ConfError::late(format!("zero size shared memory zone \"{name}\""));
+        if let Some(zone) = self.zones.iter().find(|zone| zone.size == 0) {
+            let error = ConfError::late(format!("zero size shared memory zone \"{}\"", zone.name));
             return Err(error.after(self.warnings));
         }
         let main = mem::take(&mut self.main).build(&self);
@@ -206,6 +227,7 @@ impl Reader {
             main,
             events: events.build(),
             http: self.done,
+            stream: self.done_stream,
             files,
             warnings: self.warnings,
         })
@@ -217,5 +239,7 @@ pub(super) fn shared(word: &Word) -> Arc<[u8]> {
     word.bytes().into()
 }
 
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Addresses to listen on, and which server answers for which name there.
 //!
-//! Mirrors `ngx_http_add_listen`, `ngx_http_server_names` and `ngx_http_init_listening` (`http/ngx_http.c`): a wildcard
-//! address takes the connections of every address of its port and family that has no socket options of its own.
+//! Mirrors `ngx_http_add_listen`, `ngx_http_server_names` and `ngx_http_init_listening` (`http/ngx_http.c`) and their
+//! twins in `stream/ngx_stream.c`: a wildcard address takes the connections of every address of its port and family that has no socket options of its own.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     common::addr::Addr,
     conf::{
         error::ConfError,
-        model::{Listen, ListenOptions, Server, ServerName, ServerNames},
+        model::{Listen, ListenOptions, Server, ServerName, ServerNames, StreamServer},
     },
 };
 
@@ -34,14 +34,12 @@ impl Reader {
         new: AddListen,
         statement: &Statement,
     ) -> Result<(), Problem> {
-        let server = self.http.servers.len();
-        let known = self
-            .http
-            .listens
-            .iter_mut()
-            .find(|known| known.options.addr == new.options.addr);
+        let server = self.server_index();
+        let known = self.realm.listens.iter_mut().find(|known| {
+            known.options.addr == new.options.addr && known.options.udp == new.options.udp
+        });
         let Some(known) = known else {
-            self.http.listens.push(ListenDraft {
+            self.realm.listens.push(ListenDraft {
                 set: new.set,
                 is_default_set: new.default_server,
                 default_server: server,
@@ -100,15 +98,33 @@ fn merge(known: &mut ListenDraft, new: AddListen, server: usize) -> Result<bool,
     Ok(suspicious)
 }
 
+/// A server that is chosen by its names.
+pub(super) trait Named {
+    /// All names of `server_name`.
+    fn names(&self) -> &[ServerName];
+}
+
+impl Named for Server {
+    fn names(&self) -> &[ServerName] {
+        &self.names
+    }
+}
+
+impl Named for StreamServer {
+    fn names(&self) -> &[ServerName] {
+        &self.names
+    }
+}
+
 /// Makes the model's addresses of all that were asked for.
-pub(super) fn listens(
+pub(super) fn listens<S: Named>(
     drafts: Vec<ListenDraft>,
-    servers: &[Arc<Server>],
+    servers: &[Arc<S>],
     warnings: &mut Vec<String>,
-) -> Result<Vec<Listen>, ConfError> {
-    let mut ports: Vec<(Port, Vec<ListenDraft>)> = Vec::new();
+) -> Result<Vec<Listen<S>>, ConfError> {
+    let mut ports: Vec<((Port, bool), Vec<ListenDraft>)> = Vec::new();
     for draft in drafts {
-        let port = Port::of(&draft.options.addr);
+        let port = (Port::of(&draft.options.addr), draft.options.udp);
         match ports.iter_mut().find(|(known, _)| *known == port) {
             Some((_, addresses)) => addresses.push(draft),
             None => ports.push((port, vec![draft])),
@@ -150,13 +166,13 @@ fn is_wildcard(addr: &Addr) -> bool {
     addr.ip().is_some_and(|ip| ip.is_unspecified())
 }
 
-fn listen(
+fn listen<S: Named>(
     draft: ListenDraft,
     wildcard: Option<&Addr>,
-    servers: &[Arc<Server>],
+    servers: &[Arc<S>],
     warnings: &mut Vec<String>,
-) -> Result<Listen, ConfError> {
-    let here: Vec<&Arc<Server>> = draft
+) -> Result<Listen<S>, ConfError> {
+    let here: Vec<&Arc<S>> = draft
         .servers
         .iter()
         .filter_map(|index| servers.get(*index))
@@ -164,7 +180,7 @@ fn listen(
     let Some(default_server) = servers.get(draft.default_server) else {
         return Err(ConfError::new("no server for an address"));
     };
-    let names = if here.len() > 1 || captures(default_server) {
+    let names = if here.len() > 1 || captures(default_server.names()) {
         server_names(&here, &draft.options.addr, warnings)?
     } else {
         ServerNames::default()
@@ -185,10 +201,18 @@ fn listen(
     })
 }
 
+/// `$server_name`
+pub(super) fn first_name(names: &[ServerName]) -> Arc<str> {
+    match names.first() {
+        Some(ServerName::Regex(bound)) => format!("~{}", bound.pattern.as_str()).into(),
+        Some(ServerName::Name(name)) => name.strip_prefix('.').unwrap_or(name).into(),
+        None => "".into(),
+    }
+}
+
 /// Whether a lone server needs its name matched for the captures' sake.
-fn captures(server: &Server) -> bool {
-    server
-        .names
+fn captures(names: &[ServerName]) -> bool {
+    names
         .iter()
         .rev()
         .find_map(|name| match name {
@@ -198,14 +222,14 @@ fn captures(server: &Server) -> bool {
         .unwrap_or(false)
 }
 
-fn server_names(
-    servers: &[&Arc<Server>],
+fn server_names<S: Named>(
+    servers: &[&Arc<S>],
     addr: &Addr,
     warnings: &mut Vec<String>,
-) -> Result<ServerNames, ConfError> {
+) -> Result<ServerNames<S>, ConfError> {
     let mut keys = Keys::default();
     for server in servers {
-        for name in &server.names {
+        for name in server.names() {
             let name = match name {
                 ServerName::Name(name) => name,
                 ServerName::Regex(bound) => {
@@ -244,15 +268,24 @@ enum Added {
 }
 
 /// Names so far; mirrors `ngx_hash_add_key` with `NGX_HASH_WILDCARD_KEY`.
-#[derive(Default)]
-struct Keys {
-    names: ServerNames,
+struct Keys<S> {
+    names: ServerNames<S>,
     leading: HashSet<String>,
     trailing: HashSet<String>,
 }
 
-impl Keys {
-    fn add(&mut self, name: &str, server: &Arc<Server>) -> Added {
+impl<S> Default for Keys<S> {
+    fn default() -> Self {
+        Self {
+            names: ServerNames::default(),
+            leading: HashSet::new(),
+            trailing: HashSet::new(),
+        }
+    }
+}
+
+impl<S> Keys<S> {
+    fn add(&mut self, name: &str, server: &Arc<S>) -> Added {
         let stars = name.matches('*').count();
         if stars > 1 || name.contains("..") || name.contains('\0') {
             return Added::Invalid;
@@ -287,7 +320,7 @@ impl Keys {
         Added::Yes
     }
 
-    fn add_leading(&mut self, domain: &str, server: &Arc<Server>) -> Added {
+    fn add_leading(&mut self, domain: &str, server: &Arc<S>) -> Added {
         if !self.leading.insert(domain.to_owned()) {
             return Added::Conflict;
         }

@@ -352,10 +352,16 @@ drop(crate::conf::check(words.join(" ").as_bytes()));
     }
 }
 
-const WORDS: [&str; 46] = [
+const WORDS: [&str; 52] = [
     "events { }",
     "http {",
+    "stream {",
     "server {",
+    "listen 127.0.0.1:1-3 udp;",
+    "pass",
+    "limit_conn z 1;",
+    "limit_conn_zone $status zone=z:1m;",
+    "proxy_pass u;",
     "location",
     "upstream u {",
     "if",

@@ -53,7 +53,8 @@ impl Reader {
     /// The index of the group, which is added when there is none yet.
     pub(crate) fn add_upstream(&mut self, wanted: AddUpstream<'_>) -> Result<usize, Problem> {
         let host = wanted.host;
-        for (index, known) in self.http.upstreams.iter_mut().enumerate() {
+        let in_stream = self.in_stream();
+        for (index, known) in self.realm.upstreams.iter_mut().enumerate() {
             if !known.name.eq_ignore_ascii_case(host) {
                 continue;
             }
@@ -72,7 +73,8 @@ impl Reader {
                     &known.place,
                 )));
             }
-            if known.port != 0 && wanted.port != 0 && known.port != wanted.port {
+            let any = !in_stream && (known.port == 0 || wanted.port == 0);
+            if known.port != wanted.port && !any {
                 continue;
             }
             if wanted.create {
@@ -91,8 +93,18 @@ impl Reader {
         {
             draft.addrs = wanted.addrs;
         }
-        self.http.upstreams.push(draft);
-        Ok(self.http.upstreams.len() - 1)
+        self.realm.upstreams.push(draft);
+        Ok(self.realm.upstreams.len() - 1)
+    }
+}
+
+impl Reader {
+    /// The groups of the block that ends.
+    pub(super) fn build_upstreams(&mut self) -> Result<Vec<Arc<model::Upstream>>, ConfError> {
+        std::mem::take(&mut self.realm.upstreams)
+            .into_iter()
+            .map(|draft| draft.build(self).map(Arc::new))
+            .collect()
     }
 }
 
@@ -111,7 +123,7 @@ impl UpstreamDraft {
         } else {
             vec![self.implicit_server(&name, reader)?]
         };
-        let keepalive = self.explicit.then_some(model::Keepalive {
+        let keepalive = (self.explicit && !reader.in_stream()).then_some(model::Keepalive {
             connections: self.keepalive.map_or(DEFAULT_KEEPALIVE, |(n, _)| n),
             local: self.keepalive.is_none_or(|(_, local)| local),
             requests: self.keepalive_requests.unwrap_or(1000),

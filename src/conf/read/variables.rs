@@ -4,11 +4,12 @@
 //! what nobody defined by the end is nginx's `unknown "x" variable`. Names of a family (`http_x`, `arg_x`, ...) are
 //! built in unless the configuration defines them itself somewhere, which [`Variables::scan`] finds out beforehand.
 //!
-//! Mirrors `ngx_http_add_variable`, `ngx_http_get_variable_index` and `ngx_http_variables_init_vars`
-//! (`http/ngx_http_variables.c`).
+//! `http` and `stream` each have a namespace. Mirrors `ngx_http_add_variable`, `ngx_http_get_variable_index` and
+//! `ngx_http_variables_init_vars` (`http/ngx_http_variables.c`) and their twins in `stream/ngx_stream_variables.c`.
 
 use std::collections::{HashMap, HashSet};
 
+use super::Realm;
 use crate::{
     conf::{
         error::{ConfError, Problem},
@@ -21,6 +22,8 @@ use crate::{
 /// Names and slots.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
+    /// Whose names these are.
+    realm: Realm,
     slots: Vec<Slot>,
     defined: Vec<bool>,
     by_name: HashMap<String, SlotId>,
@@ -29,9 +32,12 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
-    /// Looks through the statements for definitions.
-    pub(crate) fn scan(nodes: &[Node]) -> Self {
-        let mut vars = Self::default();
+    /// Looks through the statements of `realm` for definitions.
+    pub(crate) fn scan(realm: Realm, nodes: &[Node]) -> Self {
+        let mut vars = Self {
+            realm,
+            ..Self::default()
+        };
         vars.scan_nodes(nodes);
         vars
     }
@@ -73,8 +79,15 @@ impl Variables {
 
     fn claim(&mut self, name: &str) {
         let name = name.to_ascii_lowercase();
-        if is_family(VarId::builtin(&name).as_ref()) {
+        if is_family(self.builtin(&name).as_ref()) {
             self.claimed.insert(name);
+        }
+    }
+
+    fn builtin(&self, name: &str) -> Option<VarId> {
+        match self.realm {
+            Realm::Http => VarId::builtin(name),
+            Realm::Stream => VarId::stream(name),
         }
     }
 
@@ -82,7 +95,7 @@ impl Variables {
     pub(crate) fn resolve(&mut self, name: &str) -> VarId {
         let name = name.to_ascii_lowercase();
         if !self.claimed.contains(&name)
-            && let Some(id) = VarId::builtin(&name)
+            && let Some(id) = self.builtin(&name)
         {
             return id;
         }
@@ -101,7 +114,10 @@ impl Variables {
     /// an assignment leaves the source of a table alone.
     pub(crate) fn define(&mut self, name: &str, source: SlotSource) -> Result<VarId, Problem> {
         let lower = name.to_ascii_lowercase();
-        let builtin = VarId::builtin(&lower).filter(|_| !self.claimed.contains(&lower));
+        let builtin = self
+            .builtin(&lower)
+            // A digit is a name like others here, though no text can refer to it.
+            .filter(|id| !matches!(id, VarId::Capture(_)) && !self.claimed.contains(&lower));
         if let Some(id) = builtin {
             return if id.is_changeable() {
                 Ok(id)
@@ -132,7 +148,10 @@ impl Variables {
                 name: name.into(),
                 source: SlotSource::Assigned,
             });
-            self.defined.push(is_absent(name));
+            self.defined.push(match self.realm {
+                Realm::Http => is_absent(name),
+                Realm::Stream => TLS.contains(&name),
+            });
         }
         slot
     }
@@ -172,7 +191,7 @@ fn is_family(id: Option<&VarId>) -> bool {
 /// Variables of nginx's modules that have no value here, because what they tell of never happens: TLS, HTTP/2, HTTP/3,
 /// limits, caching, slices, signed links, identifiers.
 fn is_absent(name: &str) -> bool {
-    name.starts_with("ssl_")
+    TLS.contains(&name)
         || matches!(
             name,
             "http2"
@@ -182,6 +201,9 @@ fn is_absent(name: &str) -> bool {
                 | "secure_link"
                 | "secure_link_expires"
                 | "slice_range"
+                | "ssl_client_i_dn_legacy"
+                | "ssl_client_s_dn_legacy"
+                | "ssl_early_data"
                 | "uid_got"
                 | "uid_reset"
                 | "uid_set"
@@ -211,4 +233,33 @@ const KNOWN_RESPONSE_HEADERS: [&str; 9] = [
     "transfer_encoding",
     "cache_control",
     "link",
+];
+
+/// Variables of TLS in both realms, which have no value here.
+const TLS: [&str; 25] = [
+    "ssl_alpn_protocol",
+    "ssl_cipher",
+    "ssl_ciphers",
+    "ssl_client_cert",
+    "ssl_client_escaped_cert",
+    "ssl_client_fingerprint",
+    "ssl_client_i_dn",
+    "ssl_client_raw_cert",
+    "ssl_client_s_dn",
+    "ssl_client_serial",
+    "ssl_client_sigalg",
+    "ssl_client_v_end",
+    "ssl_client_v_remain",
+    "ssl_client_v_start",
+    "ssl_client_verify",
+    "ssl_curve",
+    "ssl_curves",
+    "ssl_ech_outer_server_name",
+    "ssl_ech_status",
+    "ssl_protocol",
+    "ssl_server_name",
+    "ssl_session_id",
+    "ssl_session_reused",
+    "ssl_sigalg",
+    "ssl_sigalgs",
 ];

@@ -1,6 +1,6 @@
 //! The lines of `geo`.
 //!
-//! Mirrors `ngx_http_geo_block` and what it calls.
+//! Mirrors `ngx_http_geo_block` and what it calls; in `stream` there is no header that `proxy` could be about.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -61,13 +61,13 @@ pub(super) fn geo(reader: &mut Reader, statement: &Statement) -> Result<(), Prob
 
 impl Draft {
     fn line(&mut self, reader: &mut Reader, line: &Statement) -> Result<(), Problem> {
-        if line.args.is_empty() && self.word(&line.name)? {
+        if line.args.is_empty() && self.word(&line.name, reader.in_stream())? {
             return Ok(());
         }
         let [value] = line.args.as_slice() else {
             return Err(Problem::message("invalid number of the geo parameters"));
         };
-        if line.name == "proxy" {
+        if line.name == "proxy" && !reader.in_stream() {
             let net = parse_network(reader, value, line)?;
             self.proxies.push(net);
             return Ok(());
@@ -79,7 +79,7 @@ impl Draft {
     }
 
     /// A line of one word; false when it means nothing.
-    fn word(&mut self, word: &Word) -> Result<bool, Problem> {
+    fn word(&mut self, word: &Word, in_stream: bool) -> Result<bool, Problem> {
         match word.bytes() {
             b"ranges" if self.networks.is_some() => {
                 return Err(Problem::message(
@@ -89,7 +89,7 @@ impl Draft {
             b"ranges" => {
                 self.ranges.get_or_insert_default();
             }
-            b"proxy_recursive" => self.recursive = true,
+            b"proxy_recursive" if !in_stream => self.recursive = true,
             b"volatile" => self.volatile = true,
             _ => return Ok(false),
         }

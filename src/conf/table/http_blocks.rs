@@ -10,7 +10,7 @@ use crate::conf::{
     error::Problem,
     model::{self, LocationKind},
     parser::Statement,
-    read::{LocationDraft, Reader, Role, ServerDraft, first, shared, unset},
+    read::{LocationDraft, Reader, Realm, Role, ServerDraft, first, shared, unset},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -42,11 +42,11 @@ pub(super) fn http(reader: &mut Reader, statement: &Statement) -> Result<(), Pro
     if std::mem::replace(&mut reader.http.seen, true) {
         return Err(Problem::duplicate());
     }
+    reader.enter(Realm::Http, statement);
     let combined = log::combined(reader);
-    reader.http.formats.push(combined);
+    reader.realm.formats.push(combined);
     reader.block(statement, HTTP)?;
     let http = reader.assemble(statement)?;
-    reader.http.seen = true;
     reader.done = Some(http);
     Ok(())
 }

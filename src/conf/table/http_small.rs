@@ -116,7 +116,7 @@ fn network_or_warn(reader: &mut Reader, text: &str, statement: &Statement) -> Op
     Some(net)
 }
 
-fn access(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn access(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let text = String::from_utf8_lossy(first(statement)).into_owned();
     let subject = match text.as_str() {
         "all" => AccessSubject::All,
@@ -125,18 +125,19 @@ fn access(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
             network_or_warn(reader, &text, statement).ok_or_else(|| Problem::parameter(&text))?,
         ),
     };
-    reader.loc.access.get_or_insert_default().push(AccessRule {
+    reader.access().get_or_insert_default().push(AccessRule {
         allow: statement.name == "allow",
         subject,
     });
     Ok(())
 }
 
-fn set_real_ip_from(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn set_real_ip_from(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let text = String::from_utf8_lossy(first(statement)).into_owned();
     // Both parts are one list in nginx: a block that has any of it inherits none.
-    reader.loc.realip.from.get_or_insert_default();
-    let unix = reader.loc.realip.from_unix.get_or_insert_default();
+    let realip = reader.realip();
+    realip.from.get_or_insert_default();
+    let unix = realip.from_unix.get_or_insert_default();
     if text == "unix:" {
         *unix = true;
         return Ok(());
@@ -152,7 +153,7 @@ fn set_real_ip_from(reader: &mut Reader, statement: &Statement) -> Result<(), Pr
             .map(IpNet::from)
             .collect(),
     };
-    reader.loc.realip.from.get_or_insert_default().extend(nets);
+    reader.realip().from.get_or_insert_default().extend(nets);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `listen` and `server_name`.
 //!
-//! Mirrors `ngx_http_core_listen` and `ngx_http_core_server_name` (`http/ngx_http_core_module.c`).
+//! Mirrors `ngx_http_core_listen` and `ngx_http_core_server_name` (`http/ngx_http_core_module.c`) and their twins in
+//! `stream/ngx_stream_core_module.c`.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -60,6 +61,7 @@ fn new_listen(addr: Addr) -> AddListen {
             bind: false,
             so_keepalive: None,
             multipath: false,
+            udp: false,
         },
         set: false,
         default_server: false,
@@ -67,11 +69,11 @@ fn new_listen(addr: Addr) -> AddListen {
     }
 }
 
-fn listen(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.srv.listen = true;
+pub(super) fn listen(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    reader.listens();
     let text = String::from_utf8_lossy(first(statement)).into_owned();
     let options = UrlOptions {
-        default_port: 80,
+        default_port: if reader.in_stream() { 0 } else { 80 },
         listen: true,
         ..UrlOptions::default()
     };
@@ -79,8 +81,19 @@ fn listen(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         Problem::message(format!("{error} in \"{text}\" of the \"listen\" directive"))
     })?;
     let mut listen = new_listen(Addr::Inet((Ipv4Addr::UNSPECIFIED, 80).into()));
+    let mut tls = false;
     for word in statement.args.iter().skip(1) {
-        parameter(reader, statement, &mut listen, word)?;
+        match word.bytes() {
+            b"udp" if reader.in_stream() => listen.options.udp = true,
+            b"ssl" => tls = true,
+            _ => parameter(reader, statement, &mut listen, word)?,
+        }
+    }
+    if listen.options.udp {
+        check_udp(statement, &listen, tls)?;
+    }
+    if tls {
+        return Err(unsupported("listen ... ssl"));
     }
     let mut done: Vec<&Addr> = Vec::new();
     for addr in &url.addrs {
@@ -101,9 +114,14 @@ fn parameter(
     listen: &mut AddListen,
     word: &Word,
 ) -> Result<(), Problem> {
+    let in_stream = reader.in_stream();
     let options = &mut listen.options;
     match word.bytes() {
-        b"default_server" | b"default" => {
+        b"default_server" => {
+            listen.default_server = true;
+            return Ok(());
+        }
+        b"default" if !in_stream => {
             listen.default_server = true;
             return Ok(());
         }
@@ -111,8 +129,7 @@ fn parameter(
             listen.proxy_protocol = true;
             return Ok(());
         }
-        b"ssl" => return Err(unsupported("listen ... ssl")),
-        b"http2" => {
+        b"http2" if !in_stream => {
             reader.warn(
                 "the \"listen ... http2\" directive is deprecated, \
                  use the \"http2\" directive instead",
@@ -120,7 +137,7 @@ fn parameter(
             );
             return Err(unsupported("listen ... http2"));
         }
-        b"quic" => return Err(unsupported("listen ... quic")),
+        b"quic" if !in_stream => return Err(unsupported("listen ... quic")),
         b"bind" => {}
         b"deferred" => options.deferred = true,
         b"reuseport" => options.reuseport = true,
@@ -137,6 +154,27 @@ fn parameter(
     listen.options.bind = true;
     listen.set = true;
     Ok(())
+}
+
+/// What makes no sense for datagrams, in the order in which nginx looks for it.
+fn check_udp(statement: &Statement, listen: &AddListen, tls: bool) -> Result<(), Problem> {
+    let options = &listen.options;
+    let backlog = |word: &Word| word.bytes().starts_with(b"backlog=");
+    let wrong = [
+        ("fastopen", options.fastopen.is_some()),
+        ("backlog", statement.args.iter().skip(1).any(backlog)),
+        ("deferred", options.deferred),
+        ("multipath", options.multipath),
+        ("ssl", tls),
+        ("so_keepalive", options.so_keepalive.is_some()),
+        ("proxy_protocol", listen.proxy_protocol),
+    ];
+    match wrong.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(Problem::Directive(format!(
+            "\"{name}\" parameter is incompatible with \"udp\""
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Parameters with a value.
@@ -205,7 +243,7 @@ fn so_keepalive(text: &str) -> Option<SoKeepalive> {
     Some(keepalive)
 }
 
-fn server_name(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn server_name(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     for word in &statement.args {
         let text = word.text();
         let star = text.starts_with('*') && (text.len() < 3 || !text.starts_with("*."));
@@ -235,7 +273,7 @@ fn server_name(reader: &mut Reader, statement: &Statement) -> Result<(), Problem
             }
             None => ServerName::Name(text.to_ascii_lowercase().into()),
         };
-        reader.srv.names.push(name);
+        reader.server_names().push(name);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `error_log`, `access_log`, `log_format`.
 //!
-//! Mirrors `core/ngx_log.c`, `core/ngx_syslog.c` and `ngx_http_log_module.c`.
+//! Mirrors `core/ngx_log.c`, `core/ngx_syslog.c`, `ngx_http_log_module.c` and `ngx_stream_log_module.c`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -55,10 +55,11 @@ pub(super) fn location_error_log(
     statement: &Statement,
 ) -> Result<(), Problem> {
     let log = error_log(reader, statement)?;
-    let logs = reader.loc.core.error_log.take().flatten();
+    let slot = reader.error_logs();
+    let logs = slot.take().flatten();
     let mut logs = logs.map_or_else(Vec::new, |logs| logs.to_vec());
     logs.push(log);
-    reader.loc.core.error_log = Some(Some(logs.into()));
+    *slot = Some(Some(logs.into()));
     Ok(())
 }
 
@@ -217,7 +218,7 @@ impl Reader {
     /// What is logged where there is no `access_log`.
     pub(in crate::conf) fn default_log(&self) -> Arc<[AccessLog]> {
         let logs: Vec<AccessLog> = self
-            .http
+            .realm
             .formats
             .first()
             .map(|combined| AccessLog {
@@ -234,11 +235,11 @@ impl Reader {
     }
 }
 
-fn log_format(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn log_format(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let [name, words @ ..] = statement.args.as_slice() else {
         return Ok(());
     };
-    let known = &reader.http.formats;
+    let known = &reader.realm.formats;
     if known.iter().any(|draft| name == &*draft.format.name) {
         return Err(Problem::message(format!(
             "duplicate \"log_format\" name \"{name}\""
@@ -264,7 +265,7 @@ fn log_format(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
     }
     let text: Vec<u8> = words.iter().flat_map(Word::bytes).copied().collect();
     let template = reader.template(&text)?;
-    reader.http.formats.push(FormatDraft {
+    reader.realm.formats.push(FormatDraft {
         format: Arc::new(LogFormat {
             name: name.text().into(),
             escape,
@@ -304,7 +305,7 @@ fn digits(reader: &mut Reader, text: &[u8]) {
     }
 }
 
-fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let [path, rest @ ..] = statement.args.as_slice() else {
         return Ok(());
     };
@@ -312,8 +313,9 @@ fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
         if let Some(word) = rest.first() {
             return Err(Problem::parameter(word));
         }
-        reader.loc.access_log_off = true;
-        reader.loc.access_log.get_or_insert_default();
+        let (logs, off) = reader.access_logs();
+        *off = true;
+        logs.get_or_insert_default();
         return Ok(());
     }
     let text = path.text();
@@ -327,9 +329,15 @@ fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
             LogTarget::File(full.into())
         }
     };
-    let name = rest.first().map_or("combined".into(), Word::text);
+    let name = match rest.first() {
+        Some(word) => word.text(),
+        None if reader.in_stream() => {
+            return Err(Problem::message("log format is not specified"));
+        }
+        None => "combined".into(),
+    };
     let format = reader
-        .http
+        .realm
         .formats
         .iter()
         .find(|draft| draft.format.name.eq_ignore_ascii_case(&name))
@@ -347,7 +355,7 @@ fn access_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
         access_log_parameter(reader, &mut log, word)?;
     }
     check_buffer(reader, &log, path)?;
-    reader.loc.access_log.get_or_insert_default().push(log);
+    reader.access_logs().0.get_or_insert_default().push(log);
     Ok(())
 }
 
@@ -406,11 +414,7 @@ fn check_buffer(reader: &mut Reader, log: &AccessLog, path: &Word) -> Result<(),
         LogTarget::Syslog(_) => Err(Problem::message("logs to syslog cannot be buffered")),
         LogTarget::File(file) => {
             let parameters = (size, log.flush, log.gzip);
-            let known = reader
-                .http
-                .log_buffers
-                .entry(file.clone())
-                .or_insert(parameters);
+            let known = reader.log_buffers.entry(file.clone()).or_insert(parameters);
             if *known == parameters {
                 return Ok(());
             }
@@ -424,9 +428,12 @@ fn check_buffer(reader: &mut Reader, log: &AccessLog, path: &Word) -> Result<(),
 
 const DEFAULT_GZIP_BUFFER: usize = 64 << 10;
 
-fn open_log_file_cache(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn open_log_file_cache(
+    reader: &mut Reader,
+    statement: &Statement,
+) -> Result<(), Problem> {
     let known = ["max", "inactive", "min_uses", "valid"];
-    let slot = &mut reader.loc.core.open_log_file_cache;
+    let slot = reader.log_cache();
     unset(slot.as_ref())?;
     *slot = Some(cache_parameters(statement, &known)?);
     Ok(())

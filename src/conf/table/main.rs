@@ -126,6 +126,13 @@ pub(super) const ROWS: &[Row] = &[
         super::http_blocks::http,
         "Holds the HTTP servers.",
     ),
+    Row::new(
+        "stream",
+        MAIN,
+        BLOCK | NONE,
+        super::stream::stream,
+        "Holds the TCP and UDP servers.",
+    ),
     Row::accepted(
         "load_module",
         MAIN,
@@ -283,7 +290,7 @@ fn env(reader: &mut Reader, statement: &Statement) {
 }
 
 fn load_module(reader: &mut Reader, _statement: &Statement) -> Result<(), Problem> {
-    if reader.events.is_some() || reader.http.seen {
+    if reader.events.is_some() || reader.http.seen || reader.stream.seen {
         return Err(Problem::Directive("is specified too late".to_owned()));
     }
     Ok(())

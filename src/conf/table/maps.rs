@@ -118,7 +118,7 @@ fn key_and_target(
     Ok((key, target))
 }
 
-fn map(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn map(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let (key, target) = key_and_target(reader, statement)?;
     let mut map = Map::new(key);
     lines(reader, block(statement), true, &mut |reader, line| {
@@ -174,7 +174,7 @@ fn map_line(reader: &mut Reader, map: &mut Map, line: &Statement) -> Result<(), 
     })
 }
 
-fn split_clients(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn split_clients(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let (key, target) = key_and_target(reader, statement)?;
     let mut shares = Vec::new();
     lines(reader, block(statement), false, &mut |_, line| {

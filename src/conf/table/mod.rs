@@ -25,6 +25,7 @@ mod refused;
 mod resolver;
 mod rewrite;
 mod ssl;
+mod stream;
 mod upstream;
 
 use std::{collections::HashMap, sync::OnceLock};
@@ -128,7 +129,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 21] = [
+pub(crate) const AREAS: [Area; 29] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
@@ -148,7 +149,15 @@ pub(crate) const AREAS: [Area; 21] = [
     ("nginx's inner workings", accepted::ROWS),
     ("Other HTTP modules", refused::HTTP),
     ("Other upstream protocols", refused::GATEWAYS),
-    ("Stream", refused::STREAM),
+    ("Stream", stream::ROWS),
+    ("Stream settings", stream::settings::ROWS),
+    ("Stream handlers", stream::handlers::ROWS),
+    ("Stream proxy", stream::proxy::ROWS),
+    ("Stream upstreams", stream::upstream::ROWS),
+    ("Stream maps", stream::maps::ROWS),
+    ("Stream logs", stream::logs::ROWS),
+    ("Stream limits", stream::limits::ROWS),
+    ("Other stream modules", refused::STREAM),
     ("Mail", refused::MAIL),
 ];
 

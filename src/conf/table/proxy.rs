@@ -305,7 +305,10 @@ fn option_text(
 }
 
 #[expect(clippy::option_option, reason = "unset, or set to nothing")]
-fn option_bytes(slot: &mut Option<Option<usize>>, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn option_bytes(
+    slot: &mut Option<Option<usize>>,
+    statement: &Statement,
+) -> Result<(), Problem> {
     let mut size = slot.flatten();
     bytes(&mut size, statement)?;
     *slot = Some(size);
@@ -385,15 +388,15 @@ fn proxy_next_upstream(reader: &mut Reader, statement: &Statement) -> Result<(),
     Ok(())
 }
 
-fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    if reader.loc.proxy.bind.is_some() {
+pub(super) fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    if reader.bind().is_some() {
         return Err(Problem::duplicate());
     }
     let [word, rest @ ..] = statement.args.as_slice() else {
         return Ok(());
     };
     if rest.is_empty() && *word == "off" {
-        reader.loc.proxy.bind = Some(None);
+        *reader.bind() = Some(None);
         return Ok(());
     }
     let addr = reader.template(word.bytes())?;
@@ -410,7 +413,7 @@ fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
         Some(word) => return Err(Problem::parameter(word)),
         None => false,
     };
-    reader.loc.proxy.bind = Some(Some(Bind {
+    *reader.bind() = Some(Some(Bind {
         addr,
         fixed,
         transparent,

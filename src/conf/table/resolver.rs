@@ -22,11 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         "resolver",
         HSL,
         ONE_MORE,
-        |r, s| {
-            unset(r.loc.core.resolver.as_ref())?;
-            r.loc.core.resolver = Some(Some(Arc::new(resolver(r, s)?)));
-            Ok(())
-        },
+        resolver,
         "Names the servers that resolve names while running.",
     ),
     Row::new(
@@ -38,7 +34,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn resolver(reader: &Reader, statement: &Statement) -> Result<model::Resolver, Problem> {
+pub(super) fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    unset(reader.resolver().as_ref())?;
+    *reader.resolver() = Some(Some(Arc::new(name_servers(reader, statement)?)));
+    Ok(())
+}
+
+fn name_servers(reader: &Reader, statement: &Statement) -> Result<model::Resolver, Problem> {
     let mut resolver = model::Resolver {
         servers: Vec::new(),
         valid: None,

@@ -1,17 +1,23 @@
 //! `upstream` and what stands in it.
 //!
-//! Mirrors `ngx_http_upstream` and `ngx_http_upstream_server` (`http/ngx_http_upstream.c`) and the balancers' modules.
+//! Mirrors `ngx_http_upstream` and `ngx_http_upstream_server` (`http/ngx_http_upstream.c`), the balancers' modules, and the
+//! twins of all of them in `stream`.
 
 use std::time::Duration;
 
-use super::{BLOCK, HTTP, NONE, ONE_MORE, Row, TAKE1, TAKE12, UPSTREAM, unsupported};
+use super::{
+    BLOCK, HTTP, NONE, ONE_MORE, Read, Row, STREAM_UPSTREAM, TAKE1, TAKE12, UPSTREAM, unsupported,
+};
 use crate::conf::{
     address::UrlOptions,
     error::Problem,
     lexer::Word,
     model::{LeastTimeMode, Method, UpstreamServer},
     parser::Statement,
-    read::{AddUpstream, MethodSupport, Reader, UpstreamDraft, choice, first, msec, num, unset},
+    read::{
+        AddUpstream, MethodSupport, PAGE, Reader, UpstreamDraft, ZoneUse, choice, first, msec, num,
+        unset,
+    },
     value,
 };
 
@@ -41,10 +47,7 @@ pub(super) const ROWS: &[Row] = &[
         "least_conn",
         UPSTREAM,
         NONE,
-        |r, s| {
-            method(r, s, Method::LeastConn, MethodSupport::all());
-            Ok(())
-        },
+        LEAST_CONN,
         "Picks the server with the fewest connections.",
     ),
     Row::new(
@@ -108,7 +111,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let name = String::from_utf8_lossy(first(statement)).into_owned();
     let index = reader.add_upstream(AddUpstream {
         host: &name,
@@ -120,14 +123,19 @@ fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     })?;
     let draft = UpstreamDraft::new(&name, statement.place.clone());
     let outer = std::mem::replace(&mut reader.up, draft);
-    let result = reader.block(statement, UPSTREAM);
+    let context = if reader.in_stream() {
+        STREAM_UPSTREAM
+    } else {
+        UPSTREAM
+    };
+    let result = reader.block(statement, context);
     let mut draft = std::mem::replace(&mut reader.up, outer);
     result?;
     if draft.servers.is_empty() {
         return Err(Problem::message("no servers are inside upstream").ending(statement));
     }
     draft.explicit = true;
-    if let Some(known) = reader.http.upstreams.get_mut(index) {
+    if let Some(known) = reader.realm.upstreams.get_mut(index) {
         draft.name.clone_from(&known.name);
         draft.place.clone_from(&known.place);
         *known = draft;
@@ -135,14 +143,19 @@ fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     Ok(())
 }
 
-fn server(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn server(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let text = String::from_utf8_lossy(first(statement)).into_owned();
     let mut server = UpstreamServer::new(text.as_str().into(), Vec::new());
     let mut run_time = None;
+    let in_stream = reader.in_stream();
     for word in statement.args.iter().skip(1) {
         match word.bytes() {
             b"resolve" => run_time = Some("resolve"),
             text if text.starts_with(b"service=") => run_time = run_time.or(Some("service")),
+            b"drain" if !in_stream => return Err(unsupported("server ... drain")),
+            text if text.starts_with(b"route=") && !in_stream => {
+                return Err(unsupported("server ... route"));
+            }
             _ => server_parameter(&mut server, word, reader.up.support)?,
         }
     }
@@ -150,12 +163,15 @@ fn server(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         return Err(unsupported(format!("server ... {parameter}")));
     }
     let options = UrlOptions {
-        default_port: 80,
+        default_port: if in_stream { 0 } else { 80 },
         ..UrlOptions::default()
     };
     let url = reader
         .url(&text, options)
         .map_err(|error| Problem::message(format!("{error} in upstream \"{text}\"")))?;
+    if in_stream && url.no_port {
+        return Err(Problem::message(format!("no port in upstream \"{text}\"")));
+    }
     server.addrs = url.addrs;
     reader.up.servers.push(server);
     Ok(())
@@ -187,9 +203,6 @@ fn server_parameter(
         }
         ("backup", false) => server.backup = true,
         ("down", false) => server.down = true,
-        ("drain", false) | ("route", true) => {
-            return Err(unsupported(format!("server ... {key}")));
-        }
         _ => return Err(invalid()),
     }
     Ok(())
@@ -204,10 +217,28 @@ fn method(reader: &mut Reader, statement: &Statement, method: Method, support: M
     reader.up.support = support;
 }
 
-fn least_time(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+/// `least_conn`
+pub(super) const LEAST_CONN: Read = |reader, statement| {
+    method(reader, statement, Method::LeastConn, MethodSupport::all());
+    Ok(())
+};
+
+pub(super) fn least_time(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let again = matches!(reader.up.method, Some(Method::LeastTime { .. }));
+    let modes: &[_] = if reader.in_stream() {
+        &[
+            ("connect", LeastTimeMode::Connect),
+            ("first_byte", LeastTimeMode::FirstByte),
+            ("last_byte", LeastTimeMode::LastByte),
+        ]
+    } else {
+        &[
+            ("header", LeastTimeMode::Header),
+            ("last_byte", LeastTimeMode::LastByte),
+        ]
+    };
     let fallback = Method::LeastTime {
-        mode: LeastTimeMode::Header,
+        mode: LeastTimeMode::LastByte,
         inflight: false,
     };
     method(reader, statement, fallback, MethodSupport::all());
@@ -216,22 +247,15 @@ fn least_time(reader: &mut Reader, statement: &Statement) -> Result<(), Problem>
         Some(word) => return Err(Problem::parameter(word)),
         None => false,
     };
-    let mut mode = again.then_some(LeastTimeMode::Header);
-    choice(
-        &mut mode,
-        statement,
-        &[
-            ("header", LeastTimeMode::Header),
-            ("last_byte", LeastTimeMode::LastByte),
-        ],
-    )?;
+    let mut mode = again.then_some(LeastTimeMode::LastByte);
+    choice(&mut mode, statement, modes)?;
     if let Some(mode) = mode {
         reader.up.method = Some(Method::LeastTime { mode, inflight });
     }
     Ok(())
 }
 
-fn hash(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn hash(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let key = reader.template(first(statement))?;
     let consistent = statement.args.get(1);
     let chosen = Method::Hash {
@@ -245,7 +269,7 @@ fn hash(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     }
 }
 
-fn random(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn random(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let words = &statement.args;
     let two = !words.is_empty();
     method(
@@ -282,7 +306,7 @@ fn keepalive(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> 
     Ok(())
 }
 
-fn zone(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+pub(super) fn zone(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     let name = String::from_utf8_lossy(first(statement)).into_owned();
     if name.is_empty() {
         return Err(Problem::message(format!("invalid zone name \"{name}\"")));
@@ -298,25 +322,12 @@ fn zone(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
         }
         None => 0,
     };
-    let zones = &mut reader.zones;
-    let index = zones.iter().position(|(known, _)| *known == name);
-    let index = index.unwrap_or_else(|| {
-        zones.push((name.clone(), size));
-        zones.len() - 1
-    });
-    let known = &mut zones[index].1;
-    if *known == 0 {
-        *known = size;
-    }
-    if size != 0 && *known != size {
-        return Err(Problem::message(format!(
-            "the size {size} of shared memory zone \"{name}\" \
-             conflicts with already declared size {known}"
-        )));
-    }
+    let usage = if reader.in_stream() {
+        ZoneUse::StreamUpstream
+    } else {
+        ZoneUse::Upstream
+    };
+    reader.add_zone(&name, size, usage)?;
     reader.up.zone = Some((name.into(), size));
     Ok(())
 }
-
-/// A page of memory, for nginx's limits.
-const PAGE: u64 = 4096;

@@ -3,7 +3,8 @@
 //! Mirrors `ngx_http_parse_header_line`: lines may end in a bare LF; only spaces are trimmed; a name with characters
 //! outside letters, digits and `-` is invalid but not an error; NUL, a bare CR and control characters in a name are.
 
-use super::{bytes::byte_table, known::Known};
+use super::known::Known;
+use crate::common::bytes::byte_table;
 
 /// One field, as offsets into the bytes of [`Headers`].
 #[derive(Clone, Copy, Debug)]

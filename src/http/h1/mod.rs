@@ -4,7 +4,6 @@
 //! malformed line is ignored, which gives 400 and with which log line, bare LF, HTTP/0.9, digits in versions.
 //! Mirrors `http/ngx_http_parse.c`.
 
-pub(super) mod bytes;
 pub mod chunked;
 pub mod headers;
 pub mod known;

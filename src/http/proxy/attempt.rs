@@ -20,14 +20,14 @@ use super::{
 use crate::{
     common::{
         addr::Addr,
+        buffer::Buf,
         clock::{self, Now},
         errno::Errno,
     },
     conf::model::{Level, Proxy},
     http::{
         body,
-        buffer::Buf,
-        conn::{Conn, poll_fill, poll_fill_at_most},
+        conn::Conn,
         exchange::{Action, Exchange},
         h1::chunked,
         out::{Out, Piece},
@@ -266,7 +266,7 @@ pub(super) fn poll_read(
     if buf.spare().is_empty() {
         buf.compact();
     }
-    let result = poll_fill_at_most(&mut conn.io, buf, limit, cx);
+    let result = conn.io.poll_fill(buf, limit, cx);
     if result.is_pending() && buf.is_empty() {
         *buf = Buf::default();
     }
@@ -427,7 +427,7 @@ fn poll_client(conn: &mut Conn, cx: &mut Context<'_>) -> Poll<io::Result<usize>>
     if conn.buf.spare().is_empty() {
         return Poll::Pending;
     }
-    let result = ready!(poll_fill(&mut conn.io, &mut conn.buf, cx));
+    let result = ready!(conn.io.poll_fill(&mut conn.buf, usize::MAX, cx));
     conn.eof |= matches!(result, Ok(0));
     Poll::Ready(result)
 }

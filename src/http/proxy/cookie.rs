@@ -52,7 +52,7 @@ fn prefixed(
             let from = from.to_vec(x);
             text.starts_with(&from).then_some(from.len())?
         }
-        RewritingFrom::Regex(pattern) => x.matches(pattern, text).then_some(text.len())?,
+        RewritingFrom::Regex(pattern) => x.slots.matches(pattern, text).then_some(text.len())?,
     };
     let to = rule.to.to_vec(x);
     Some([&value[..prefix], &to, &text[replaced..]].concat())
@@ -188,7 +188,7 @@ fn is_meant(x: &mut Exchange<'_>, cookie: &CookieMatch, name: &[u8]) -> bool {
     match cookie {
         CookieMatch::Off => false,
         CookieMatch::Name(template) => template.to_vec(x).eq_ignore_ascii_case(name),
-        CookieMatch::Regex(pattern) => x.matches(pattern, name),
+        CookieMatch::Regex(pattern) => x.slots.matches(pattern, name),
     }
 }
 

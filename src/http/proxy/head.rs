@@ -4,9 +4,9 @@
 //! `ngx_http_upstream_headers_in`.
 
 use crate::{
+    common::buffer::Buf,
     conf::model::Level,
     http::{
-        buffer::Buf,
         exchange::{EscapeLog, Exchange},
         h1::{
             headers::{self, Headers, Line},

@@ -13,7 +13,8 @@ use std::{
 use super::peer::PeerConn;
 use crate::{
     common::{addr::Addr, clock, hash::FnvMap},
-    http::{thread::Thread, timer::Timer},
+    http::thread::Thread,
+    net::Timer,
     upstream::{Group, keepalive::Pool},
 };
 

@@ -6,11 +6,12 @@ use std::{borrow::Cow, ops::Range, rc::Rc};
 
 use super::target::Destination;
 use crate::{
+    common::decimal,
     conf::model::{Level, Proxy, ProxyPass, ProxyVersion},
     http::{
         exchange::Exchange,
         h1::{known::Known, uri},
-        output::{field, push_number},
+        output::field,
         phases::Next,
     },
 };
@@ -155,7 +156,7 @@ fn push_headers(
     }
     if let Some(length) = x.proxy_body_length.filter(|_| !is_set(b"content-length")) {
         out.extend_from_slice(b"Content-Length: ");
-        push_number(out, length);
+        decimal::push(out, length);
         out.extend_from_slice(b"\r\n");
     }
     if chunked && !is_set(b"transfer-encoding") {

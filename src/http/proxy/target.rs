@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     common::{addr::Addr, clock},
-    conf::model::{Level, Method, PassTarget, ProxyPass, Upstream, UpstreamServer},
+    conf::model::{Level, PassTarget, ProxyPass},
     http::{
         exchange::{EscapeLog, Exchange},
         phases::{CLIENT_CLOSED, Next},
@@ -119,7 +119,7 @@ impl Whom {
             );
             return Err(Next::Status(502));
         };
-        let resolver = x.thread.resolver(conf);
+        let resolver = x.thread.resolvers.get(conf);
         let mut resolved = pin!(resolver.resolve(&host, x.location.core.resolver_timeout));
         let watch = !x.location.proxy.ignore_client_abort;
         let result = poll_fn(|cx| match resolved.as_mut().poll(cx) {
@@ -165,18 +165,8 @@ impl Target {
     /// A group for one request (`ngx_http_upstream_create_round_robin_peer`).
     fn made(host: &[u8], addrs: Vec<Addr>) -> Self {
         let name: Arc<str> = String::from_utf8_lossy(host).into();
-        let server = UpstreamServer::new(Arc::clone(&name), addrs);
-        let upstream = Upstream {
-            name,
-            port: 0,
-            explicit: false,
-            servers: vec![server],
-            method: Method::RoundRobin,
-            zone: None,
-            keepalive: None,
-        };
         Self {
-            group: Arc::new(Group::new(&upstream, None, clock::now().millis())),
+            group: Arc::new(Group::made(name, addrs, clock::now().millis())),
             index: None,
         }
     }
@@ -285,8 +275,7 @@ fn ip(host: &[u8]) -> Option<IpAddr> {
 /// Index of the group of the configuration that the address names.
 fn known(x: &Exchange<'_>, url: &Url) -> Option<usize> {
     let upstreams = &x.live.http().upstreams;
-    upstreams.iter().position(|upstream| {
-        upstream.name.as_bytes().eq_ignore_ascii_case(&url.host)
-            && ((upstream.port == 0 && !url.has_port) || upstream.port == url.port)
-    })
+    upstreams
+        .iter()
+        .position(|upstream| upstream.is_named(&url.host, url.port, url.has_port))
 }

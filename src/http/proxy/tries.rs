@@ -96,7 +96,7 @@ fn pick<'g>(
     built: &Built,
 ) -> Result<Lease, Next<'g>> {
     let thread = x.thread;
-    let mut random = || thread.random();
+    let mut random = || thread.random.next();
     let now = clock::now().millis();
     let mut cx = PickCx {
         now,

@@ -10,11 +10,13 @@ use std::{
 
 use super::{attempt::Attempt, peer::PeerConn, tries};
 use crate::{
-    common::clock,
+    common::{
+        buffer::{self, Buf},
+        clock,
+    },
     conf::model::{Level, Proxy},
     http::{
-        buffer::Buf,
-        conn::{Conn, poll_fill},
+        conn::Conn,
         exchange::{Action, Exchange},
         output,
         phases::Next,
@@ -128,13 +130,13 @@ impl Way {
                 if from.poll_read_ready(cx).is_pending() {
                     return progress;
                 }
-                self.buf = if size <= super::super::buffer::SMALL {
+                self.buf = if size <= buffer::SMALL {
                     Buf::small()
                 } else {
                     Buf::large()
                 };
             }
-            match poll_fill(from, &mut self.buf, cx) {
+            match from.poll_fill(&mut self.buf, usize::MAX, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => {
                     self.eof = true;
                     progress = true;

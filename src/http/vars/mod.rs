@@ -5,12 +5,12 @@
 
 mod connection;
 mod named;
-mod slots;
+mod scope;
 
-use super::{exchange::Exchange, h1::known::Known, output::push_number};
+use super::{exchange::Exchange, h1::known::Known};
 use crate::{
-    common::{addr::Addr, clock},
-    vars::{Source, VarId},
+    common::{clock, decimal},
+    vars::{Source, VarId, slots},
 };
 use connection::connection;
 
@@ -18,7 +18,7 @@ impl Source for Exchange<'_> {
     fn value(&mut self, id: &VarId, out: &mut Vec<u8>) -> bool {
         match id {
             VarId::Slot(slot) => slots::value(self, *slot, out),
-            VarId::Capture(n) => put_some(out, self.capture((*n).into())),
+            VarId::Capture(n) => put_some(out, self.slots.capture((*n).into())),
             VarId::Arg(_) | VarId::Cookie(_) | VarId::Http(_) => named::request(self, id, out),
             VarId::SentHttp(name) => named::sent(self, name, out),
             VarId::SentTrailer(name) => self.response.trailers.join_variable(name, b", ", out),
@@ -47,14 +47,13 @@ fn put_present(out: &mut Vec<u8>, text: &[u8]) -> bool {
 }
 
 fn put_number(out: &mut Vec<u8>, number: u64) -> bool {
-    push_number(out, number);
+    decimal::push(out, number);
     true
 }
 
 /// Seconds with three decimals.
 fn put_seconds(out: &mut Vec<u8>, millis: u64) -> bool {
-    push_number(out, millis / 1000);
-    out.extend_from_slice(&[b'.', digit(millis / 100), digit(millis / 10), digit(millis)]);
+    decimal::push_seconds(out, millis);
     true
 }
 
@@ -146,7 +145,10 @@ fn request_body(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
 fn request_id(x: &mut Exchange<'_>, out: &mut Vec<u8>) -> bool {
     let thread = x.thread;
     let id = x.request_id.get_or_insert_with(|| {
-        let (high, low) = (thread.random().to_be_bytes(), thread.random().to_be_bytes());
+        let (high, low) = (
+            thread.random.next().to_be_bytes(),
+            thread.random.next().to_be_bytes(),
+        );
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high);
         id[8..].copy_from_slice(&low);
@@ -237,17 +239,9 @@ fn gzip_ratio(x: &Exchange<'_>, out: &mut Vec<u8>) -> bool {
         return false;
     };
     let hundredths = (read * 1000 / written + 5) / 10;
-    push_number(out, hundredths / 100);
+    decimal::push(out, hundredths / 100);
     out.extend_from_slice(&[b'.', digit(hundredths / 10), digit(hundredths)]);
     true
-}
-
-/// An address as `$remote_addr` shows it.
-pub(super) fn addr_without_port(addr: &Addr) -> String {
-    match addr {
-        Addr::Inet(addr) => addr.ip().to_string(),
-        Addr::Unix(path) => format!("unix:{}", path.display()),
-    }
 }
 
 /// A size such as `10k` in the value of a variable; None when it is none.

@@ -91,7 +91,8 @@ pub struct Place<'a> {
     /// Number of the connection.
     pub conn: u64,
     /// `root` or `alias` of the location: a path with variables is opened only where that exists.
-    pub root: &'a Root,
+    /// None where there is no such thing (stream).
+    pub root: Option<&'a Root>,
     /// `open_log_file_cache` of the location.
     pub cache: Option<OpenFileCache>,
 }

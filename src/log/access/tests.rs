@@ -47,7 +47,7 @@ fn place(root: &Root) -> Place<'_> {
     Place {
         error: ErrorSink::default(),
         conn: 1,
-        root,
+        root: Some(root),
         cache: None,
     }
 }

@@ -21,6 +21,7 @@ use std::{
     net::IpAddr,
     pin::pin,
     rc::Rc,
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -62,6 +63,40 @@ impl fmt::Display for ResolveError {
 }
 
 impl std::error::Error for ResolveError {}
+
+/// The resolvers of a thread, one for each directive.
+pub struct Resolvers {
+    known: RefCell<Vec<(Arc<model::Resolver>, Rc<Resolver>)>>,
+    complain: Rc<dyn Fn(fmt::Arguments<'_>)>,
+}
+
+impl Resolvers {
+    /// None yet; their messages go to `complain`.
+    pub fn new(complain: impl Fn(fmt::Arguments<'_>) + 'static) -> Self {
+        Self {
+            known: RefCell::default(),
+            complain: Rc::new(complain),
+        }
+    }
+
+    /// The resolver for a directive.
+    pub fn get(&self, conf: &Arc<model::Resolver>) -> Rc<Resolver> {
+        let mut known = self.known.borrow_mut();
+        if let Some((_, resolver)) = known.iter().find(|(of, _)| Arc::ptr_eq(of, conf)) {
+            return resolver.clone();
+        }
+        let complain = self.complain.clone();
+        let resolver = Resolver::new((**conf).clone(), Box::new(move |message| complain(message)));
+        known.push((conf.clone(), resolver.clone()));
+        resolver
+    }
+}
+
+impl fmt::Debug for Resolvers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Resolvers").field(&self.known).finish()
+    }
+}
 
 /// Who waits for one look-up.
 type Waiters = Vec<oneshot::Sender<Outcome>>;

@@ -340,8 +340,8 @@ fn a_reload_keeps_what_was_learnt() {
         serve(&old, &mut now, &[10, 100, 300]);
     }
     end(first(&old, now), Outcome::Failed, now);
-    let text = Snapshot::take([&*old], now).to_text();
-    let snapshot = Snapshot::from_text(&text);
+    let text = Snapshot::take([&*old], now).to_text("http");
+    let snapshot = Snapshot::from_text(&text, "http");
     assert_eq!(snapshot, Snapshot::take([&*old], now));
 
     // The new process's clock began later; one server went, one came, one has another weight.
@@ -373,12 +373,16 @@ fn a_snapshot_survives_any_text() {
     for text in [
         "",
         "\n\n",
-        "u",
-        "u\t1.2.3.4:80\t",
-        "u\ta\t0 1 1 1 x",
-        "u\ta\t0 1 1 0 0 - - - - - 99999999999",
+        "http\tu",
+        "http\tu\t1.2.3.4:80\t",
+        "http\tu\ta\t0 1 1 1 x",
+        "http\tu\ta\t0 1 1 0 0 - - - - - 99999999999",
     ] {
-        assert_eq!(Snapshot::from_text(text), Snapshot::default(), "{text:?}");
+        assert_eq!(
+            Snapshot::from_text(text, "http"),
+            Snapshot::default(),
+            "{text:?}"
+        );
     }
     let name = "odd\tname\\n\n";
     let conf = model::Upstream {
@@ -386,5 +390,7 @@ fn a_snapshot_survives_any_text() {
         ..upstream(Method::RoundRobin, vec![server("10.0.0.1:80")])
     };
     let snapshot = Snapshot::take([&Group::new(&conf, None, 0)], 0);
-    assert_eq!(Snapshot::from_text(&snapshot.to_text()), snapshot);
+    let text = snapshot.to_text("http");
+    assert_eq!(Snapshot::from_text(&text, "http"), snapshot);
+    assert_eq!(Snapshot::from_text(&text, "stream"), Snapshot::default());
 }

@@ -103,6 +103,30 @@ impl Conn {
         }
     }
 
+    /// Notes something among what the backends got.
+    pub(crate) fn note(&mut self, text: impl AsRef<[u8]>) {
+        let request = Request {
+            to: self.name.clone(),
+            line: String::from_utf8_lossy(text.as_ref()).into_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        self.received.lock().unwrap().push(request);
+    }
+
+    /// Sends everything back until the peer closes.
+    pub(crate) fn echo(&mut self) {
+        while let Some(bytes) = self.bytes() {
+            self.write(bytes);
+        }
+    }
+
+    /// Everything until the peer closes.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        while self.more().is_some() {}
+        std::mem::take(&mut self.unread)
+    }
+
     /// Sends bytes; a peer that is gone is none of the backend's business.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).ok();

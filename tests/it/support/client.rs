@@ -33,6 +33,14 @@ impl Client {
         self
     }
 
+    /// The same connection for another thread, which sends while this one reads.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            stream: self.stream.try_clone().unwrap(),
+            unread: Vec::new(),
+        }
+    }
+
     /// Sends FIN and goes on reading.
     pub(crate) fn finish(&mut self) -> &mut Self {
         self.stream.shutdown(Shutdown::Write).ok();

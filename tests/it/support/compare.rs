@@ -47,7 +47,7 @@ fn installed() -> Option<PathBuf> {
 }
 
 /// Runs `script` on headwater and, at the same time, on nginx, and compares what it returns. The configuration is the
-/// content of `http { }`, or a whole file when it has an `events` block; see [`Subject`] for the names in it.
+/// content of `http { }`, blocks of which one is `stream { }`, or a whole file when it has an `events` block; see [`Subject`] for the names in it.
 ///
 /// # Panics
 /// When they differ.

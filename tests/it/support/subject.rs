@@ -50,6 +50,7 @@ pub(crate) struct Subject {
     program: Program,
     directory: TempDir,
     places: BTreeMap<String, Place>,
+    has_streams: bool,
     received: Received,
     child: Option<Child>,
 }
@@ -89,6 +90,7 @@ impl Subject {
             program,
             directory,
             places,
+            has_streams: has_streams(&conf),
             received: Received::default(),
             child: None,
         }
@@ -115,24 +117,31 @@ impl Subject {
             .spawn()
             .map_err(|error| error.to_string())?;
         let deadline = Instant::now() + PATIENCE;
-        for place in self.places.values() {
-            let Place::Listen(address, _) = place else {
-                continue;
-            };
-            while TcpStream::connect(address).is_err() {
-                let ended = child.try_wait().unwrap().is_some();
-                if ended || Instant::now() > deadline {
-                    child.kill().ok();
-                    child.wait().ok();
-                    return Err(self.read("stderr"));
-                }
-                thread::sleep(Duration::from_millis(2));
+        while !self.accepts() {
+            let ended = child.try_wait().unwrap().is_some();
+            if ended || Instant::now() > deadline {
+                child.kill().ok();
+                child.wait().ok();
+                return Err(self.read("stderr"));
             }
+            thread::sleep(Duration::from_millis(2));
         }
         self.child = Some(child);
         // Signals are for a program that has come this far.
         self.errors("start worker process ", 1);
         Ok(())
+    }
+
+    /// Whether the program accepts connections. To streams a connection would be a session: there its word counts.
+    fn accepts(&self) -> bool {
+        if self.has_streams {
+            return self.read("error.log").contains("start worker process ");
+        }
+        let mut addresses = self.places.values().filter_map(|place| match place {
+            Place::Listen(address, _) => Some(address),
+            _ => None,
+        });
+        addresses.all(|address| TcpStream::connect(address).is_ok())
     }
 
     /// Ends the program as an operator would.
@@ -306,7 +315,12 @@ impl Subject {
 
     /// A new connection to `{{listen}}`.
     pub(crate) fn connect(&self) -> Client {
-        Client::new(self.address("listen"))
+        self.connect_to("listen")
+    }
+
+    /// A new connection to an address of the configuration.
+    pub(crate) fn connect_to(&self, name: &str) -> Client {
+        Client::new(self.address(name))
     }
 
     /// GET on a connection of its own.
@@ -426,7 +440,12 @@ fn message(line: &str) -> String {
     format!("[{level}] {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Puts a configuration of `http` alone into a whole file.
+/// Whether there is a `stream` block.
+fn has_streams(conf: &str) -> bool {
+    conf.contains("stream {")
+}
+
+/// Puts a configuration of `http` alone, or one with a `stream` block, into a whole file.
 fn whole(conf: &str) -> String {
     let user = if Uid::effective().is_root() {
         "user root;"
@@ -439,6 +458,9 @@ fn whole(conf: &str) -> String {
     }
     if conf.contains("events {") {
         return format!("{main}\n{conf}");
+    }
+    if has_streams(conf) {
+        return format!("{main}\nevents {{ worker_connections 1024; }}\n{conf}");
     }
     let temp = "client_body_temp_path {{dir}}/client_body; proxy_temp_path {{dir}}/proxy;";
     format!(

@@ -114,7 +114,6 @@ pub(in crate::conf::table) const ROWS: &[Row] = refused! { "";
     "ssi_types": HSL, ONE_MORE, "Sets in which types includes are processed.";
     "ssi_value_length": HSL, TAKE1, "Limits the values of parameters.";
     "sticky": UPSTREAM, TWO_MORE, "Keeps a client at its server.";
-    "stream": MAIN, BLOCK | NONE, "Holds the TCP and UDP servers.";
     "sub_filter": HSL, TAKE2, "Replaces a text in responses.";
     "sub_filter_last_modified": HSL, FLAG, "Keeps Last-Modified.";
     "sub_filter_once": HSL, FLAG, "Replaces only the first.";

@@ -4,9 +4,9 @@
 
 use super::{End, Framing, Relay};
 use crate::{
+    common::buffer::Buf,
     conf::model::Level,
     http::{
-        buffer::Buf,
         filters,
         h1::{
             chunked::Step,

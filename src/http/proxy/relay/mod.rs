@@ -22,10 +22,12 @@ use super::{
     tries,
 };
 use crate::{
-    common::clock::{self, Now},
+    common::{
+        buffer::Buf,
+        clock::{self, Now},
+    },
     conf::model::{Level, Proxy},
     http::{
-        buffer::Buf,
         exchange::{Action, Exchange},
         filters::limit_rate::Limiter,
         h1::chunked::Decoder,

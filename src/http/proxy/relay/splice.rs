@@ -7,12 +7,11 @@ use std::task::{Context, Poll};
 
 use super::{End, Framing, Relay, Stop};
 use crate::{
-    common::clock,
-    http::{
+    common::{
         buffer::{Buf, LARGE},
-        out::Piece,
-        proxy::tries,
+        clock,
     },
+    http::{out::Piece, proxy::tries},
     net::splice::Pipe,
 };
 
@@ -60,7 +59,7 @@ impl Relay<'_, '_> {
             }
         }
         if self.end.is_some() || !self.may_splice {
-            self.x.thread.give_pipe(pipe);
+            self.x.thread.pipes.give(pipe);
         } else {
             self.pipe = Some(pipe);
         }
@@ -70,7 +69,7 @@ impl Relay<'_, '_> {
     /// A pipe, if one is worth it now.
     fn begin(&self) -> Option<Pipe> {
         let long = matches!(self.framing, Framing::Length(left) if left >= WORTH);
-        (self.may_splice && long && self.end.is_none()).then(|| self.x.thread.take_pipe())?
+        (self.may_splice && long && self.end.is_none()).then(|| self.x.thread.pipes.take())?
     }
 
     /// Takes more of the body into the empty pipe; false when there is none now or no more.
@@ -125,6 +124,6 @@ impl Relay<'_, '_> {
                 _ => break,
             }
         }
-        self.x.thread.give_pipe(pipe);
+        self.x.thread.pipes.give(pipe);
     }
 }

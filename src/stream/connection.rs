@@ -1,0 +1,129 @@
+//! A client's connection from accept to close: one session.
+//!
+//! Mirrors `ngx_stream_init_connection` and `ngx_stream_finalize_session` (`stream/ngx_stream_handler.c`).
+
+use std::{future::poll_fn, rc::Rc, task::Poll};
+
+use smallvec::SmallVec;
+
+use super::{
+    content::{self, End},
+    log, phases, preread, proxy_line,
+    session::{Origin, Session},
+    thread::Thread,
+};
+use crate::{
+    common::{addr::Addr, occupancy::Place},
+    conf::model::Level,
+    net::{Arrival, Io, listen},
+};
+
+/// A connection that `pass` hands to another listener.
+#[derive(Debug)]
+pub struct Passed {
+    /// The connection.
+    pub arrival: Arrival,
+    /// Number of that listener's socket among all of the generation.
+    pub door: usize,
+    /// What the session has behind it.
+    pub past: Past,
+}
+
+/// What a session that was handed on has behind it.
+#[derive(Debug, Default)]
+pub struct Past {
+    passes: u32,
+    /// Places of `limit_conn` stay taken.
+    places: SmallVec<[Place; 1]>,
+}
+
+impl Thread {
+    /// Serves a connection that came in at socket number `socket` of the stream block, to its end or until another
+    /// listener takes over.
+    pub async fn serve(
+        self: Rc<Self>,
+        arrival: Arrival,
+        socket: usize,
+        past: Past,
+    ) -> Option<Passed> {
+        let number = arrival.number;
+        poll_fn(|cx| {
+            self.enter(number, cx.waker());
+            Poll::Ready(())
+        })
+        .await;
+        let passed = serve(&self, arrival, socket, past).await;
+        self.leave(number);
+        passed
+    }
+}
+
+async fn serve(thread: &Thread, arrival: Arrival, socket: usize, past: Past) -> Option<Passed> {
+    let listens = &thread.live.stream().listens;
+    let behind = thread.live.sockets.get(socket)?;
+    let local = || {
+        let own = || arrival.io.local_addr().ok();
+        arrival.local.clone().or_else(own)
+    };
+    let listen = listen::listen(listens, behind, || {
+        local().unwrap_or_else(|| listens[behind[0]].bind_addr.clone())
+    })?;
+    let origin = Origin {
+        number: arrival.number,
+        peer: arrival.peer,
+        local: arrival.local,
+        proxied: arrival.proxied,
+    };
+    let mut s = Box::new(Session::new(thread, listen, arrival.io, origin));
+    s.passes = past.passes;
+    s.places = past.places;
+    if s.sink().enabled(Level::Info) {
+        let (peer, at) = (&s.peer, &listen.bind_addr);
+        s.log_plain(Level::Info, format_args!("client {peer} connected to {at}"));
+    }
+    match run(&mut s).await {
+        End::Status(status) => {
+            s.status = status;
+            log::session(&mut s);
+            None
+        }
+        End::Passed(door, local) => Some(s.pass_on(door, local)),
+    }
+}
+
+async fn run(s: &mut Session<'_, Io>) -> End {
+    // What comes only once is boxed, so that a session that only waits is small.
+    if s.listen.proxy_protocol
+        && let Err(status) = Box::pin(proxy_line::read(s)).await
+    {
+        return End::Status(status);
+    }
+    if let Err(status) = phases::admit(s) {
+        return End::Status(status);
+    }
+    if let Some(reader) = preread::reader(s)
+        && let Err(status) = Box::pin(preread::run(s, reader)).await
+    {
+        return End::Status(status);
+    }
+    content::run(s).await
+}
+
+impl Session<'_, Io> {
+    fn pass_on(self, door: usize, local: Addr) -> Passed {
+        Passed {
+            arrival: Arrival {
+                io: self.downstream,
+                number: self.number,
+                peer: self.client.addr,
+                local: Some(local),
+                proxied: self.proxied,
+            },
+            door,
+            past: Past {
+                passes: self.passes,
+                places: self.places,
+            },
+        }
+    }
+}

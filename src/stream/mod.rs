@@ -1,0 +1,27 @@
+//! The stream engine: connections that are passed on as they are.
+//!
+//! ```text
+//! accept -> Session -> [PROXY line] -> realip -> set -> limit_conn -> access -> preread
+//!   -> content = proxy: Tries { pick a peer -> connect -> next try } -> relay
+//!              | return | pass: another listener takes over
+//!   -> log
+//! ```
+//! A [`Session`](session::Session) holds what is known of a client whatever its bytes come by; only the phases that read
+//! or write know the kind of connection. Mirrors `stream/ngx_stream_handler.c` and `stream/ngx_stream_core_module.c`.
+
+mod connection;
+mod content;
+mod limit_conn;
+mod live;
+mod log;
+mod phases;
+pub(crate) mod preread;
+mod proxy;
+mod proxy_line;
+mod session;
+mod thread;
+mod vars;
+
+pub use connection::{Passed, Past};
+pub use live::Live;
+pub use thread::Thread;

@@ -1,0 +1,220 @@
+//! The walk over the peers of a group until one takes the connection. One that fails later is not followed by another.
+//!
+//! Mirrors `ngx_stream_proxy_connect`, `ngx_stream_proxy_connect_handler` and `ngx_stream_proxy_next_upstream`.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::{Poll, ready},
+};
+
+use crate::{
+    common::{addr::Addr, clock},
+    conf::{address::parse_addr_port, model::Level},
+    net::{
+        Io, Timer,
+        connect::{ConnectOptions, connect},
+    },
+    stream::session::{Action, Downstream, Session},
+    upstream::{Group, Lease, Limits, Outcome, PickCx, Tries},
+};
+
+/// A connection to a peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// The socket.
+    pub io: Io,
+    /// What it counts as at the peer.
+    pub lease: Lease,
+}
+
+/// Why a try failed.
+enum Fail {
+    /// The peer is to blame.
+    Peer,
+    /// Our own side cannot connect.
+    Internal,
+    /// Sessions have to end.
+    Ending,
+}
+
+/// `proxy_bind`
+pub(super) fn bind<D: Downstream>(s: &mut Session<'_, D>) -> Option<Addr> {
+    let bind = s.server.proxy.bind.as_ref()?;
+    if bind.fixed.is_some() {
+        return bind.fixed.clone();
+    }
+    let text = bind.addr.to_vec(s);
+    if text.is_empty() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&text);
+    let addr = parse_addr_port(&text);
+    if addr.is_none() {
+        s.log(
+            Level::Error,
+            format_args!("invalid local address \"{text}\""),
+        );
+    }
+    addr.map(Addr::Inet)
+}
+
+/// Tries peers until one takes the connection; otherwise the status that the session ends with.
+pub(super) async fn run<D: Downstream>(
+    s: &mut Session<'_, D>,
+    group: Arc<Group>,
+    bind: Option<Addr>,
+) -> Result<Peer, u16> {
+    let conf = &*s.server.proxy;
+    let options = ConnectOptions {
+        bind,
+        transparent: conf.bind.as_ref().is_some_and(|bind| bind.transparent),
+        keepalive: conf.socket_keepalive,
+        sndbuf: conf.socket_sndbuf.filter(|size| *size > 0),
+        rcvbuf: conf.socket_rcvbuf.filter(|size| *size > 0),
+    };
+    let limits = Limits {
+        tries: conf.next_upstream_tries,
+        timeout: conf.next_upstream_timeout,
+    };
+    let hash_key = group
+        .hash_key()
+        .map(|key| key.to_vec(s))
+        .unwrap_or_default();
+    let mut tries = Tries::new(group, limits, clock::now().millis());
+    let mut timer = Timer::default();
+    loop {
+        let mut lease = pick(s, &mut tries, &hash_key)?;
+        match attempt(s, &lease, &options, &mut timer).await {
+            Ok(io) => {
+                connected(s, &io, &mut lease);
+                return Ok(Peer { io, lease });
+            }
+            Err(fail) => failed(s, lease, &fail, &tries)?,
+        }
+    }
+}
+
+fn pick<D: Downstream>(
+    s: &mut Session<'_, D>,
+    tries: &mut Tries,
+    hash_key: &[u8],
+) -> Result<Lease, u16> {
+    s.action = Action::Connecting;
+    let thread = s.thread;
+    let mut random = || thread.random.next();
+    let mut cx = PickCx {
+        now: clock::now().millis(),
+        random: &mut random,
+        hash_key,
+        client: s.client.addr.ip(),
+    };
+    let picked = tries.next(&mut cx);
+    let name = match &picked {
+        Ok(lease) => lease.peer().text.clone(),
+        Err(none) => none.name.clone(),
+    };
+    s.upstream = Some(name.clone());
+    s.attempts.start(name);
+    picked.map_err(|none| {
+        if let Some(record) = s.attempts.current() {
+            record.response_time = Some(0);
+        }
+        s.log(Level::Error, format_args!("{none}"));
+        502
+    })
+}
+
+/// Connects to one peer.
+async fn attempt<D: Downstream>(
+    s: &mut Session<'_, D>,
+    lease: &Lease,
+    options: &ConnectOptions,
+    timer: &mut Timer,
+) -> Result<Io, Fail> {
+    let deadline = clock::now().after(s.server.proxy.connect_timeout);
+    let mut connecting = pin!(connect(&lease.peer().addr, options));
+    let result = poll_fn(|cx| {
+        if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+            return Poll::Ready(Ok(Some(result)));
+        }
+        if s.thread.is_ending() {
+            return Poll::Ready(Err(Fail::Ending));
+        }
+        ready!(timer.poll(cx, Some(deadline)));
+        Poll::Ready(Ok(None))
+    })
+    .await?;
+    match result {
+        Some(Ok(io)) => Ok(io),
+        Some(Err(error)) => {
+            s.log(error.level(), format_args!("{error}"));
+            Err(if error.is_peer() {
+                Fail::Peer
+            } else {
+                Fail::Internal
+            })
+        }
+        None => {
+            s.log(
+                Level::Error,
+                format_args!("upstream timed out (110: Connection timed out)"),
+            );
+            Err(Fail::Peer)
+        }
+    }
+}
+
+fn connected<D: Downstream>(s: &mut Session<'_, D>, io: &Io, lease: &mut Lease) {
+    if s.server.core.tcp_nodelay {
+        // Without it small pieces are later, not lost.
+        drop(io.set_nodelay(true));
+    }
+    if s.sink().enabled(Level::Info)
+        && let Ok(local) = io.local_addr()
+    {
+        let (kind, peer) = (D::KIND, &lease.peer().text);
+        s.log_plain(
+            Level::Info,
+            format_args!("{kind}proxy {local} connected to {peer}"),
+        );
+    }
+    let now = clock::now().millis();
+    lease.connected(now);
+    if let Some(record) = s.attempts.current() {
+        record.connect_time = Some(now.saturating_sub(lease.start()));
+    }
+}
+
+/// Ends a failed try; an error when no other is to follow.
+fn failed<D: Downstream>(
+    s: &mut Session<'_, D>,
+    lease: Lease,
+    fail: &Fail,
+    tries: &Tries,
+) -> Result<(), u16> {
+    let now = clock::now().millis();
+    if let Some(record) = s.attempts.current() {
+        record.response_time = Some(now.saturating_sub(lease.start()));
+    }
+    let outcome = match fail {
+        Fail::Peer => Outcome::Failed,
+        Fail::Internal | Fail::Ending => Outcome::Aborted,
+    };
+    if lease.finish(outcome, now).disabled {
+        s.log(
+            Level::Warn,
+            format_args!("upstream server temporarily disabled"),
+        );
+    }
+    match fail {
+        Fail::Peer if s.server.proxy.next_upstream && tries.may_retry(now) => Ok(()),
+        Fail::Peer => Err(502),
+        Fail::Internal => Err(500),
+        Fail::Ending => {
+            s.log(Level::Info, format_args!("shutdown timeout"));
+            Err(200)
+        }
+    }
+}

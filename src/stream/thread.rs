@@ -1,0 +1,76 @@
+//! What one thread owns: its share of the sessions, its logs, its pipes.
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    rc::Rc,
+    sync::Arc,
+    task::Waker,
+};
+
+use super::live::Live;
+use crate::{
+    common::{clock, hash::FnvMap, random::Random},
+    conf::model::Level,
+    log::AccessLogs,
+    net::{resolver::Resolvers, splice::Pipes},
+};
+
+/// One thread's share of the stream service.
+#[derive(Debug)]
+pub struct Thread {
+    /// What all threads share.
+    pub live: Arc<Live>,
+    /// The thread's access logs.
+    pub access: Rc<AccessLogs>,
+    /// For balancing.
+    pub(super) random: Random,
+    /// The thread's resolvers.
+    pub(super) resolvers: Resolvers,
+    /// Pipes for sessions that move much.
+    pub(super) pipes: Pipes,
+    /// Sessions under way, to be woken when they have to end.
+    sessions: RefCell<FnvMap<u64, Waker>>,
+    ending: Cell<bool>,
+}
+
+impl Thread {
+    /// The calling thread's share of `live`.
+    pub fn new(live: Arc<Live>, access: Rc<AccessLogs>) -> Rc<Self> {
+        let seed = clock::now().micros() ^ (std::ptr::from_ref(&*live) as u64).rotate_left(16);
+        let sink = live.main_sink();
+        let complain = move |message: fmt::Arguments<'_>| sink.emit(Level::Error, None, message);
+        Rc::new(Self {
+            live,
+            access,
+            random: Random::new(seed),
+            resolvers: Resolvers::new(complain),
+            pipes: Pipes::default(),
+            sessions: RefCell::default(),
+            ending: Cell::new(false),
+        })
+    }
+
+    /// Ends all sessions: the time that `worker_shutdown_timeout` gives them is over. Until then they go on, as in nginx.
+    pub fn end_sessions(&self) {
+        self.ending.set(true);
+        for waker in self.sessions.borrow().values() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether sessions have to end now.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get()
+    }
+
+    /// A session begins; its task never changes.
+    pub(super) fn enter(&self, session: u64, waker: &Waker) {
+        self.sessions.borrow_mut().insert(session, waker.clone());
+    }
+
+    /// A session has ended.
+    pub(super) fn leave(&self, session: u64) {
+        self.sessions.borrow_mut().remove(&session);
+    }
+}
