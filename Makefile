@@ -41,6 +41,7 @@ dist:
 
 bench:
 	@benches/e2e
+	@benches/streams
 
 experiment:
 	@scripts/experiment
