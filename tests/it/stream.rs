@@ -56,8 +56,7 @@ fn a_session_leaves_its_numbers() {
         ((texts, known), times)
     });
     assert_eq!(exact.0, ["hello", "you", ""]);
-    let expected =
-        "\\x7F\\x00\\x00\\x01 <listen> [] TCP 200 8 8 127.0.0.1 [-] <a> 8 8 1.31.5.";
+    let expected = "\\x7F\\x00\\x00\\x01 <listen> [] TCP 200 8 8 127.0.0.1 [-] <a> 8 8 1.31.5.";
     assert_eq!(exact.1, format!("127.0.0.1 {expected}"));
 }
 
@@ -196,8 +195,14 @@ fn the_proxy_protocol_comes_in_and_goes_out() {
         lines.push(s.error("client timed out"));
         lines
     });
-    assert_eq!(lines[0], "PROXY TCP4 192.0.2.1 127.0.0.1 123 <port>\r\ntext");
-    assert_eq!(lines[1], "PROXY TCP6 2001:db8::1 127.0.0.1 1 <port>\r\ntext");
+    assert_eq!(
+        lines[0],
+        "PROXY TCP4 192.0.2.1 127.0.0.1 123 <port>\r\ntext"
+    );
+    assert_eq!(
+        lines[1],
+        "PROXY TCP6 2001:db8::1 127.0.0.1 1 <port>\r\ntext"
+    );
     assert_eq!(lines[2], "text");
 }
 
