@@ -146,10 +146,7 @@ fn prepare(addr: &Addr, options: &ConnectOptions) -> Result<Socket, ConnectError
         Addr::Inet(addr) => Domain::for_address(*addr),
         Addr::Unix(_) => Domain::UNIX,
     };
-    let socket =
-        Socket::new(domain, Type::STREAM, None).map_err(ConnectError::at(ConnectStep::Socket))?;
-    socket
-        .set_nonblocking(true)
+    let socket = Socket::new(domain, Type::STREAM.nonblocking(), None)
         .map_err(ConnectError::at(ConnectStep::Socket))?;
     let option = |name| ConnectError::at(ConnectStep::Option(name));
     if let Some(size) = options.rcvbuf {

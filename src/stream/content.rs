@@ -116,13 +116,11 @@ fn pass(s: &mut Session<'_, Io>, addr: &PassAddr) -> End {
         return End::Status(500);
     }
     let doors = &s.live.doors;
-    match doors.iter().position(|door| leads_to(door, &addr)) {
-        Some(door) => End::Passed(door, addr),
-        None => {
-            s.log(Level::Error, format_args!("port not found for \"{addr}\""));
-            End::Status(200)
-        }
-    }
+    let Some(door) = doors.iter().position(|door| leads_to(door, &addr)) else {
+        s.log(Level::Error, format_args!("port not found for \"{addr}\""));
+        return End::Status(200);
+    };
+    End::Passed(door, addr)
 }
 
 /// The address in a text, or nginx's message.

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Client, Subject, both};
+use crate::support::{Client, Conn, Subject, both};
 
 /// Everything that comes until the program closes.
 fn answer(s: &Subject, name: &str, bytes: impl AsRef<[u8]>) -> String {
@@ -13,7 +13,7 @@ fn answer(s: &Subject, name: &str, bytes: impl AsRef<[u8]>) -> String {
 
 /// A backend `a` that sends everything back.
 fn echo(s: &mut Subject) {
-    s.backend("a", |conn| conn.echo());
+    s.backend("a", Conn::echo);
 }
 
 /// Sends bytes and waits until as many have come back.
@@ -186,9 +186,7 @@ fn the_proxy_protocol_comes_in_and_goes_out() {
         // Ports of clients that no proxy named are their own.
         let log = s.log("access.log", 6).into_iter();
         lines.extend(log.map(|line| match line.split_once(':') {
-            Some((addr, rest)) if addr == "127.0.0.1" => {
-                rest.trim_start_matches(char::is_numeric).to_owned()
-            }
+            Some(("127.0.0.1", rest)) => rest.trim_start_matches(char::is_numeric).to_owned(),
             _ => line,
         }));
         lines.push(s.error("broken header"));

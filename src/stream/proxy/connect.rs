@@ -182,6 +182,7 @@ fn connected<D: Downstream>(s: &mut Session<'_, D>, io: &Io, lease: &mut Lease) 
     }
     let now = clock::now().millis();
     lease.connected(now);
+    lease.alive();
     if let Some(record) = s.attempts.current() {
         record.connect_time = Some(now.saturating_sub(lease.start()));
     }
