@@ -116,7 +116,8 @@ fn pass(s: &mut Session<'_, Io>, addr: &PassAddr) -> End {
         return End::Status(500);
     }
     let doors = &s.live.doors;
-    match doors.iter().position(|door| leads_to(door, &addr)) {
+    let leads = |door: &Option<Addr>| door.as_ref().is_some_and(|door| leads_to(door, &addr));
+    match doors.iter().position(leads) {
         Some(door) => End::Passed(door, addr),
         None => {
             s.log(Level::Error, format_args!("port not found for \"{addr}\""));
