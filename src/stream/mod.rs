@@ -20,6 +20,7 @@ mod proxy;
 mod proxy_line;
 mod session;
 mod thread;
+mod udp;
 mod vars;
 
 pub use connection::{Passed, Past};
