@@ -30,5 +30,6 @@ mod resolver;
 mod signals;
 mod stream;
 mod stream_proxy;
+mod stream_udp;
 mod timeouts;
 mod upgrade;

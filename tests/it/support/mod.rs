@@ -6,9 +6,11 @@ pub(crate) mod client;
 pub(crate) mod compare;
 pub(crate) mod ports;
 pub(crate) mod subject;
+pub(crate) mod udp;
 
 pub(crate) use backend::Conn;
 pub(crate) use cases::cases;
 pub(crate) use client::Client;
 pub(crate) use compare::{both, ours};
 pub(crate) use subject::Subject;
+pub(crate) use udp::Datagrams;

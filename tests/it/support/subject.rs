@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpStream, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -20,6 +20,7 @@ use super::{
     backend::{self, Conn, Received, Request},
     client::{Client, Response},
     ports::{self, Place},
+    udp::{self, Datagrams},
 };
 
 /// How long a program may take to start, to stop, and to write a log line.
@@ -214,6 +215,18 @@ impl Subject {
         self.child.as_ref().expect("it runs").id()
     }
 
+    /// How many descriptors its workers have.
+    pub(crate) fn descriptors(&self) -> usize {
+        let master = self.process();
+        let workers = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
+        let workers = workers.unwrap();
+        let count = |worker: &str| {
+            let list = fs::read_dir(format!("/proc/{worker}/fd"));
+            list.map_or(0, Iterator::count)
+        };
+        workers.split_whitespace().map(count).sum()
+    }
+
     /// Takes all places in a backend's queue, so that connecting to it gets no answer.
     pub(crate) fn fill_backlog(&self, name: &str) -> Vec<TcpStream> {
         let Place::Backend(address, listener) = &self.places[name] else {
@@ -241,6 +254,23 @@ impl Subject {
         };
         let listener = listener.try_clone().unwrap();
         backend::serve(name, listener, self.received.clone(), script);
+    }
+
+    /// Gives a backend for datagrams its behaviour.
+    pub(crate) fn udp_backend(
+        &mut self,
+        name: &str,
+        script: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static,
+    ) {
+        let Place::UdpBackend(_, socket) = &self.places[name] else {
+            panic!("{name} is no backend for datagrams");
+        };
+        udp::serve(socket.try_clone().unwrap(), script);
+    }
+
+    /// A socket of a client for an address of the configuration.
+    pub(crate) fn datagrams(&self, name: &str) -> Datagrams {
+        Datagrams::new(self.address(name))
     }
 
     /// Lets backends answer 200 with their names, after so many milliseconds.
