@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ngx_stream_init_connection` and `ngx_stream_finalize_session` (`stream/ngx_stream_handler.c`).
 
-use std::{future::poll_fn, rc::Rc, task::Poll};
+use std::{future::poll_fn, path::Path, rc::Rc, task::Poll};
 
 use smallvec::SmallVec;
 
@@ -46,27 +46,39 @@ impl Thread {
         socket: usize,
         past: Past,
     ) -> Option<Passed> {
-        let number = arrival.number;
+        let mut s = begin(&self, arrival, socket, past)?;
+        let number = s.number;
         poll_fn(|cx| {
             self.enter(number, cx.waker());
             Poll::Ready(())
         })
         .await;
-        let passed = serve(&self, arrival, socket, past).await;
+        let end = run(&mut s).await;
         self.leave(number);
-        passed
+        match end {
+            End::Status(status) => {
+                s.status = status;
+                log::session(&mut s);
+                None
+            }
+            End::Passed(door, local) => Some(s.pass_on(door, local)),
+        }
     }
 }
 
-async fn serve(thread: &Thread, arrival: Arrival, socket: usize, past: Past) -> Option<Passed> {
+/// A session for a connection; None when nobody listens for it.
+fn begin(
+    thread: &Thread,
+    arrival: Arrival,
+    socket: usize,
+    past: Past,
+) -> Option<Box<Session<'_, Io>>> {
     let listens = &thread.live.stream().listens;
     let behind = thread.live.sockets.get(socket)?;
-    let local = || {
-        let own = || arrival.io.local_addr().ok();
-        arrival.local.clone().or_else(own)
-    };
     let listen = listen::listen(listens, behind, || {
-        local().unwrap_or_else(|| listens[behind[0]].bind_addr.clone())
+        let own = || arrival.io.local_addr().ok();
+        let local = arrival.local.clone().or_else(own);
+        local.unwrap_or(Addr::Unix(Path::new("").into()))
     })?;
     let origin = Origin {
         number: arrival.number,
@@ -81,14 +93,7 @@ async fn serve(thread: &Thread, arrival: Arrival, socket: usize, past: Past) -> 
         let (peer, at) = (&s.peer, &listen.bind_addr);
         s.log_plain(Level::Info, format_args!("client {peer} connected to {at}"));
     }
-    match run(&mut s).await {
-        End::Status(status) => {
-            s.status = status;
-            log::session(&mut s);
-            None
-        }
-        End::Passed(door, local) => Some(s.pass_on(door, local)),
-    }
+    Some(s)
 }
 
 async fn run(s: &mut Session<'_, Io>) -> End {

@@ -117,13 +117,11 @@ fn pass(s: &mut Session<'_, Io>, addr: &PassAddr) -> End {
     }
     let doors = &s.live.doors;
     let leads = |door: &Option<Addr>| door.as_ref().is_some_and(|door| leads_to(door, &addr));
-    match doors.iter().position(leads) {
-        Some(door) => End::Passed(door, addr),
-        None => {
-            s.log(Level::Error, format_args!("port not found for \"{addr}\""));
-            End::Status(200)
-        }
-    }
+    let Some(door) = doors.iter().position(leads) else {
+        s.log(Level::Error, format_args!("port not found for \"{addr}\""));
+        return End::Status(200);
+    };
+    End::Passed(door, addr)
 }
 
 /// The address in a text, or nginx's message.

@@ -82,6 +82,14 @@ impl Lease {
         self.reach(LeastTimeMode::Connect, now);
     }
 
+    /// The peer took the connection, and in a session that is all that it is checked for: an earlier bench is over, for
+    /// other sessions too (stream over TCP; `ngx_stream_upstream_notify_round_robin_peer`).
+    pub fn alive(&self) {
+        if !self.group.single {
+            self.group.state().succeed(self.index);
+        }
+    }
+
     /// The final header is there, and the response goes to the client: the request is not handed on.
     pub fn header(&mut self, now: u64) {
         self.reach(LeastTimeMode::Header, now);

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Client, Subject, both};
+use crate::support::{Client, Conn, Subject, both};
 
 /// Everything that comes until the program closes.
 fn answer(s: &Subject, name: &str, bytes: impl AsRef<[u8]>) -> String {
@@ -13,7 +13,7 @@ fn answer(s: &Subject, name: &str, bytes: impl AsRef<[u8]>) -> String {
 
 /// A backend `a` that sends everything back.
 fn echo(s: &mut Subject) {
-    s.backend("a", |conn| conn.echo());
+    s.backend("a", Conn::echo);
 }
 
 /// Sends bytes and waits until as many have come back.
@@ -56,8 +56,7 @@ fn a_session_leaves_its_numbers() {
         ((texts, known), times)
     });
     assert_eq!(exact.0, ["hello", "you", ""]);
-    let expected =
-        "\\x7F\\x00\\x00\\x01 <listen> [] TCP 200 8 8 127.0.0.1 [-] <a> 8 8 1.31.5.";
+    let expected = "\\x7F\\x00\\x00\\x01 <listen> [] TCP 200 8 8 127.0.0.1 [-] <a> 8 8 1.31.5.";
     assert_eq!(exact.1, format!("127.0.0.1 {expected}"));
 }
 
@@ -187,17 +186,21 @@ fn the_proxy_protocol_comes_in_and_goes_out() {
         // Ports of clients that no proxy named are their own.
         let log = s.log("access.log", 6).into_iter();
         lines.extend(log.map(|line| match line.split_once(':') {
-            Some((addr, rest)) if addr == "127.0.0.1" => {
-                rest.trim_start_matches(char::is_numeric).to_owned()
-            }
+            Some(("127.0.0.1", rest)) => rest.trim_start_matches(char::is_numeric).to_owned(),
             _ => line,
         }));
         lines.push(s.error("broken header"));
         lines.push(s.error("client timed out"));
         lines
     });
-    assert_eq!(lines[0], "PROXY TCP4 192.0.2.1 127.0.0.1 123 <port>\r\ntext");
-    assert_eq!(lines[1], "PROXY TCP6 2001:db8::1 127.0.0.1 1 <port>\r\ntext");
+    assert_eq!(
+        lines[0],
+        "PROXY TCP4 192.0.2.1 127.0.0.1 123 <port>\r\ntext"
+    );
+    assert_eq!(
+        lines[1],
+        "PROXY TCP6 2001:db8::1 127.0.0.1 1 <port>\r\ntext"
+    );
     assert_eq!(lines[2], "text");
 }
 

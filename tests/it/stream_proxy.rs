@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, thread};
 
-use crate::support::{Subject, both};
+use crate::support::{Conn, Subject, both};
 
 /// What a new session with `{{listen}}` is told, until the program closes.
 fn ask(s: &Subject, bytes: &str) -> String {
@@ -26,8 +26,8 @@ fn much_goes_through_both_ways() {
         server { listen {{listen}}; proxy_pass {{a}}; }
     }";
     let (sum, log) = both(CONF, |s: &mut Subject| {
-        s.backend("a", |conn| conn.echo());
-        let much: Vec<u8> = (0..3_000_000u32).flat_map(|n| n.to_le_bytes()).collect();
+        s.backend("a", Conn::echo);
+        let much: Vec<u8> = (0..3_000_000u32).flat_map(u32::to_le_bytes).collect();
         let mut client = s.connect();
         let mut sender = client.another();
         let bytes = much.clone();
@@ -181,7 +181,7 @@ fn silence_ends_a_session() {
         server { listen {{listen}}; proxy_pass {{a}}; proxy_timeout 200ms; }
     }";
     let lines = both(CONF, |s: &mut Subject| {
-        s.backend("a", |conn| conn.echo());
+        s.backend("a", Conn::echo);
         let mut client = s.connect();
         for _ in 0..3 {
             s.pause(90);

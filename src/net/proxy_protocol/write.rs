@@ -23,36 +23,38 @@ pub fn version1(client: &Addr, local: &Addr) -> Vec<u8> {
 
 /// The header of version 2 for `client`, who connected to `local`; `datagrams` instead of a stream. It has a checksum.
 pub fn version2(client: &Addr, local: &Addr, datagrams: bool) -> Vec<u8> {
-    let mut header = SIGNATURE.to_vec();
     let transport = if datagrams { 2 } else { 1 };
-    match (client, local) {
+    let (command, family, addresses) = match (client, local) {
         (Addr::Inet(client), Addr::Inet(local)) => {
-            header.push(VERSION | PROXY);
-            match (short(client), short(local)) {
-                (Some(source), Some(server)) => {
-                    header.extend_from_slice(&[INET | transport, 0, 0]);
-                    header.extend_from_slice(&source);
-                    header.extend_from_slice(&server);
-                }
-                // One of the two decides for both.
-                _ => {
-                    header.extend_from_slice(&[INET6 | transport, 0, 0]);
-                    header.extend_from_slice(&long(client).octets());
-                    header.extend_from_slice(&long(local).octets());
-                }
-            }
-            header.extend_from_slice(&client.port().to_be_bytes());
-            header.extend_from_slice(&local.port().to_be_bytes());
+            let (family, addresses) = inet(client, local);
+            (PROXY, family | transport, addresses)
         }
-        _ => header.extend_from_slice(&[VERSION | LOCAL, UNSPEC, 0, 0]),
-    }
-    header.extend_from_slice(&[CHECKSUM, 0, 4, 0, 0, 0, 0]);
-    let length = u16::try_from(header.len() - FIXED).unwrap_or(u16::MAX);
-    header[FIXED - 2..FIXED].copy_from_slice(&length.to_be_bytes());
-    let sum = crc32c(&header).to_be_bytes();
-    let end = header.len() - sum.len();
-    header[end..].copy_from_slice(&sum);
+        _ => (LOCAL, UNSPEC, Vec::new()),
+    };
+    let length = u16::try_from(addresses.len() + CHECKSUM.len() + 4).unwrap_or(u16::MAX);
+    let mut header = SIGNATURE.to_vec();
+    header.extend_from_slice(&[VERSION | command, family]);
+    header.extend_from_slice(&length.to_be_bytes());
+    header.extend_from_slice(&addresses);
+    header.extend_from_slice(&CHECKSUM);
+    // The sum is that of the header with nothing in its place.
+    let sum = crc32c(&[&*header, &[0; 4]].concat());
+    header.extend_from_slice(&sum.to_be_bytes());
     header
+}
+
+/// Family and addresses of two ends; the longer family is that of both.
+fn inet(client: &SocketAddr, local: &SocketAddr) -> (u8, Vec<u8>) {
+    let (family, mut addresses) =
+        if let (Some(source), Some(server)) = (short(client), short(local)) {
+            (INET, [source, server].concat())
+        } else {
+            let octets = [long(client).octets(), long(local).octets()];
+            (INET6, octets.concat())
+        };
+    addresses.extend_from_slice(&client.port().to_be_bytes());
+    addresses.extend_from_slice(&local.port().to_be_bytes());
+    (family, addresses)
 }
 
 /// The address in four bytes, where it has that few.
@@ -70,16 +72,14 @@ fn long(addr: &SocketAddr) -> Ipv6Addr {
     }
 }
 
-/// Bytes before the addresses.
-const FIXED: usize = 16;
 const VERSION: u8 = 0x20;
 const LOCAL: u8 = 0;
 const PROXY: u8 = 1;
 const UNSPEC: u8 = 0;
 const INET: u8 = 0x10;
 const INET6: u8 = 0x20;
-/// The checksum's kind (`PP2_TYPE_CRC32C`).
-const CHECKSUM: u8 = 3;
+/// Kind and length of the checksum (`PP2_TYPE_CRC32C`).
+const CHECKSUM: [u8; 3] = [3, 0, 4];
 
 #[cfg(test)]
 mod tests {

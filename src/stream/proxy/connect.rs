@@ -79,6 +79,7 @@ pub(super) async fn run<D: Downstream>(
                     drop(io.set_nodelay(true));
                 }
                 connected(s, || io.local_addr(), &mut lease);
+                lease.alive();
                 return Ok(Peer { io, lease });
             }
             Err(fail) => failed(s, lease, &fail, &tries)?,

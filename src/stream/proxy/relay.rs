@@ -203,7 +203,12 @@ impl Relay {
             return up.eof && down.eof && !up.holds() && !down.holds();
         }
         // A side that has closed its end is sent nothing more.
-        (up.eof || down.eof) && (up.eof || !down.holds()) && (down.eof || !up.holds())
+        match (up.eof, down.eof) {
+            (false, false) => false,
+            (true, false) => !up.holds(),
+            (false, true) => !down.holds(),
+            (true, true) => true,
+        }
     }
 
     /// Ends the session; its status.

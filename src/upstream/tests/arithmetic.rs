@@ -244,6 +244,20 @@ fn next_does_not_count_as_failure() {
     assert_eq!(fails, [0, 1]);
 }
 
+/// Under a long session too: others need not wait for its end to see that the peer is back.
+#[test]
+fn a_connection_ends_a_bench() {
+    let group = group(Method::RoundRobin, 2);
+    assert!(end(first(&group, 0), Outcome::Failed, 0));
+    let now = 11_000;
+    let mut picks = (0..4).map(|_| first(&group, now));
+    let back = picks.find(|lease| lease.index() == 0).unwrap();
+    let fails = || group.state().memory[0].fails;
+    assert_eq!(fails(), 1);
+    back.alive();
+    assert_eq!(fails(), 0);
+}
+
 #[test]
 fn tries_and_time_are_limited() {
     let group = group(Method::RoundRobin, 5);
