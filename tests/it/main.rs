@@ -29,6 +29,7 @@ mod reload;
 mod resolver;
 mod signals;
 mod stream;
+mod stream_preread;
 mod stream_proxy;
 mod stream_udp;
 mod timeouts;

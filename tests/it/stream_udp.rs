@@ -3,8 +3,12 @@
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
 use nix::sys::signal::Signal;
+use simple_dns::{CLASS, Name, Packet, Question, TYPE};
 
-use crate::support::{Datagrams, Subject, both, ours};
+use crate::{
+    resolver::reply,
+    support::{Datagrams, Subject, both, ours},
+};
 
 /// A backend that sends everything back, so many times, with its name and the number of the session in front.
 fn echo(s: &mut Subject, name: &'static str, times: usize) {
@@ -263,6 +267,65 @@ fn rules_limits_and_texts() {
     assert_eq!(lines[0], ":<udp_listen_text> 200 5 -");
 }
 
+/// A query as `dig` sends it.
+fn query(id: u16, name: &str) -> Vec<u8> {
+    let mut packet = Packet::new_query(id);
+    let name = Name::new(name).unwrap().into_owned();
+    let question = Question::new(name, TYPE::A.into(), CLASS::IN.into(), false);
+    packet.questions.push(question);
+    packet.build_bytes_vec().unwrap()
+}
+
+#[test]
+fn names_are_asked_for_through_it() {
+    const CONF: &str = "stream {
+        upstream dns { least_conn; server {{udp_a}}; server {{udp_b}}; }
+        server { listen {{udp_listen}} udp; proxy_pass dns; proxy_responses 1; }
+        resolver {{udp_a}} ipv6=off;
+        map {{udp_c}} $port { ~:([0-9]+)$ $1; }
+        server { listen {{udp_listen_name}} udp; proxy_pass $name:$port; proxy_responses 2; set $name 1.test; }
+        server { listen {{udp_listen_bad}} udp; proxy_pass $name:$port; set $name bad.test; }
+        log_format t '$status $upstream_addr $bytes_received $upstream_bytes_sent'; access_log {{dir}}/access.log t;
+    }";
+    let texts = both(CONF, |s: &mut Subject| {
+        for name in ["udp_a", "udp_b"] {
+            s.udp_backend(name, |socket, bytes, from| {
+                socket.send_to(&reply(bytes).unwrap(), from).unwrap();
+            });
+        }
+        echo(s, "udp_c", 2);
+        let client = s.datagrams("udp_listen");
+        let mut texts = Vec::new();
+        for id in 0..20 {
+            let bytes = client.send(query(id, "2.test")).bytes();
+            let answer = Packet::parse(&bytes).unwrap();
+            assert_eq!(answer.id(), id);
+            texts.push(format!("{:?}", answer.answers[1].rdata));
+        }
+        s.log("access.log", 20);
+        // What comes while a name is being asked for waits.
+        let client = s.datagrams("udp_listen_name");
+        client.send("one").send("two");
+        for _ in 0..4 {
+            texts.push(client.text());
+        }
+        s.datagrams("udp_listen_bad").send("three");
+        texts.push(s.error("could not be resolved"));
+        texts.extend(s.log("access.log", 22).split_off(20));
+        texts
+    });
+    assert!(
+        texts[0].contains("A(A { address: 2130706434 })"),
+        "{}",
+        texts[0]
+    );
+    assert_eq!(
+        texts[20..24],
+        ["udp_c1:one", "udp_c1:one", "udp_c1:two", "udp_c1:two"]
+    );
+    assert_eq!(texts[25..], ["200 <udp_c> 6 6", "500 - 5 -"]);
+}
+
 #[test]
 fn datagrams_of_all_sizes_go_through() {
     const CONF: &str = "stream {
@@ -439,4 +502,23 @@ fn a_reload_loses_no_answer() {
         assert_eq!(s.log("access.log", 2), ["200 4", "200 3"]);
         s.errors("exited with code 0", 1)
     });
+}
+
+#[test]
+fn a_worker_that_has_to_end_ends_its_sessions() {
+    const CONF: &str = "worker_shutdown_timeout 50ms;
+    stream {
+        log_format t '$status $bytes_sent'; access_log {{dir}}/access.log t;
+        server { listen {{udp_listen}} udp; proxy_pass {{udp_a}}; }
+    }";
+    let lines = both(CONF, |s: &mut Subject| {
+        echo(s, "udp_a", 1);
+        let client = s.datagrams("udp_listen");
+        client.ask("x");
+        s.signal(Signal::SIGQUIT);
+        assert_eq!(s.wait_end(), Some(0));
+        let end = s.error("shutdown timeout");
+        (s.log("access.log", 1), end)
+    });
+    assert_eq!(lines.0, ["200 8"]);
 }
