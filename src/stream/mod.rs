@@ -6,7 +6,7 @@
 //!              | return | pass: another listener takes over
 //!   -> log
 //! ```
-//! A [`Session`](session::Session) holds what is known of a client whatever its bytes come by; only the phases that read
+//! A `Session` holds what is known of a client whatever its bytes come by; only the phases that read
 //! or write know the kind of connection. Mirrors `stream/ngx_stream_handler.c` and `stream/ngx_stream_core_module.c`.
 
 mod connection;

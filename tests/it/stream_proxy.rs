@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, thread};
 
-use crate::support::{Conn, Subject, both};
+use crate::support::{Conn, Subject, both, ours};
 
 /// What a new session with `{{listen}}` is told, until the program closes.
 fn ask(s: &Subject, bytes: &str) -> String {
@@ -178,22 +178,33 @@ fn a_peer_that_does_not_answer() {
 fn silence_ends_a_session() {
     const CONF: &str = "stream {
         log_format a '$status $bytes_received'; access_log {{dir}}/access.log a;
-        server { listen {{listen}}; proxy_pass {{a}}; proxy_timeout 200ms; }
+        server { listen {{listen}}; proxy_pass {{a}}; proxy_timeout 60ms; }
     }";
     let lines = both(CONF, |s: &mut Subject| {
         s.backend("a", Conn::echo);
-        let mut client = s.connect();
-        for _ in 0..3 {
-            s.pause(90);
-            client.send("x");
-            client.bytes(1);
-        }
-        let mut lines = vec![client.rest()];
+        let mut lines = vec![ask(s, "x")];
         lines.extend(s.log("access.log", 1));
         lines.push(s.error("connection timed out"));
         lines
     });
-    assert_eq!(lines[..2], ["", "200 3"]);
+    assert_eq!(lines[..2], ["x", "200 1"]);
+}
+
+/// nginx moves a timer only when it moves by 300 ms or more.
+#[test]
+fn a_byte_puts_the_end_off() {
+    const CONF: &str =
+        "stream { server { listen {{listen}}; proxy_pass {{a}}; proxy_timeout 300ms; } }";
+    let text = ours(CONF, |s: &mut Subject| {
+        s.backend("a", Conn::echo);
+        let mut client = s.connect();
+        for _ in 0..4 {
+            s.pause(90);
+            client.send("x");
+        }
+        client.rest()
+    });
+    assert_eq!(text, "xxxx");
 }
 
 #[test]
