@@ -6,6 +6,7 @@
 use std::{
     array,
     cell::RefCell,
+    fmt,
     io::{self, IoSliceMut},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsRawFd, OwnedFd},
@@ -18,11 +19,14 @@ use nix::{
         ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg,
     },
 };
-use socket2::{MsgHdr, SockAddr, SockRef};
+use smallvec::SmallVec;
+use socket2::{MsgHdr, SockAddr, SockRef, Socket};
 use tokio::{io::Interest, net::UdpSocket};
 
 /// How many datagrams are taken at once.
 const BATCH: usize = 32;
+/// How many datagrams of one upstream are taken at once.
+const AT_ONCE: usize = 8;
 /// Room for a datagram of any size, bytes.
 const LARGEST: usize = 65536;
 
@@ -34,8 +38,11 @@ pub struct Datagrams {
 }
 
 /// Room for datagrams, of one thread. Memory that is never written to costs nothing.
-#[derive(Debug)]
-pub struct Room(Box<[u8]>);
+pub struct Room {
+    bytes: Box<[u8]>,
+    headers: MultiHeaders<()>,
+    lens: SmallVec<[usize; BATCH]>,
+}
 
 /// Takes datagrams from one socket.
 pub struct Inbox {
@@ -88,20 +95,42 @@ impl Datagrams {
 }
 
 impl Room {
-    /// Room for [`BATCH`] datagrams.
+    /// Room for a few dozen datagrams.
     pub fn new() -> Self {
-        Self(vec![0; BATCH * LARGEST].into())
+        Self {
+            bytes: vec![0; BATCH * LARGEST].into(),
+            headers: MultiHeaders::preallocate(AT_ONCE, None),
+            lens: SmallVec::new(),
+        }
     }
 
-    /// The bytes of a datagram.
+    /// The bytes of a datagram that an [`Inbox`] has taken.
     pub fn bytes(&self, arrived: &Arrived) -> &[u8] {
-        let start = arrived.place * LARGEST;
-        &self.0[start..start + arrived.len]
+        self.at(arrived.place, arrived.len)
     }
 
-    /// Room for one datagram of any size, when none is kept here.
-    pub fn any(&mut self) -> &mut [u8] {
-        &mut self.0[..LARGEST]
+    fn at(&self, place: usize, len: usize) -> &[u8] {
+        let start = place * LARGEST;
+        &self.bytes[start..start + len]
+    }
+
+    /// Takes datagrams from a socket with one peer, at most `most`; how many, and whether those were all. What an inbox
+    /// has taken is lost.
+    pub fn take(&mut self, socket: &Socket, most: usize) -> io::Result<(usize, bool)> {
+        let most = most.clamp(1, AT_ONCE);
+        let mut places = self.bytes.chunks_exact_mut(LARGEST);
+        let mut slices: [_; AT_ONCE] =
+            array::from_fn(|_| [IoSliceMut::new(places.next().unwrap_or_default())]);
+        let (fd, slices) = (socket.as_raw_fd(), &mut slices[..most]);
+        let taken = recvmmsg(fd, &mut self.headers, slices, MsgFlags::MSG_DONTWAIT, None)?;
+        self.lens.clear();
+        self.lens.extend(taken.map(|message| message.bytes));
+        Ok((self.lens.len(), self.lens.len() < most))
+    }
+
+    /// Datagram number `index` of those that were taken last.
+    pub fn taken(&self, index: usize) -> &[u8] {
+        self.at(index, self.lens[index])
     }
 }
 
@@ -111,8 +140,14 @@ impl Default for Room {
     }
 }
 
-impl std::fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
             .field("arrived", &self.arrived)
             .finish_non_exhaustive()
@@ -138,18 +173,26 @@ impl Inbox {
     ) -> Poll<io::Result<&'a [Arrived]>> {
         loop {
             ready!(socket.socket.poll_recv_ready(cx))?;
+            self.arrived.clear();
             let taken = socket.socket.try_io(Interest::READABLE, || {
-                self.take(socket, &mut room.borrow_mut().0)
+                match self.take(socket, &mut room.borrow_mut().bytes)? {
+                    BATCH => Ok(()),
+                    // Those were all. To say so here spares a call that finds nothing; what comes later is an event.
+                    _ => Err(io::ErrorKind::WouldBlock.into()),
+                }
             });
             match taken {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(()) => return Poll::Ready(Ok(&self.arrived)),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
+                _ if self.arrived.is_empty() => {}
+                _ => return Poll::Ready(Ok(&self.arrived)),
             }
         }
     }
 
-    fn take(&mut self, socket: &Datagrams, room: &mut [u8]) -> io::Result<()> {
+    /// Takes a batch; how many datagrams were in it.
+    fn take(&mut self, socket: &Datagrams, room: &mut [u8]) -> io::Result<usize> {
         let mut places = room.chunks_exact_mut(LARGEST);
         let mut slices: [_; BATCH] =
             array::from_fn(|_| [IoSliceMut::new(places.next().unwrap_or_default())]);
@@ -161,10 +204,11 @@ impl Inbox {
             MsgFlags::MSG_DONTWAIT,
             None,
         )?;
-        self.arrived.clear();
         let wildcard = socket.addr.ip().is_unspecified();
         let mut is_cut = false;
+        let mut count = 0;
         for (place, message) in taken.enumerate() {
+            count += 1;
             let to = destination(&message).filter(|_| wildcard);
             is_cut |= wildcard && to.is_none();
             if let Some(from) = message.address.as_ref().and_then(inet) {
@@ -180,7 +224,7 @@ impl Inbox {
             // The headers remember how much room the last message took for its address.
             self.headers = headers();
         }
-        Ok(())
+        Ok(count)
     }
 }
 
@@ -240,7 +284,7 @@ mod tests {
     use std::{future::poll_fn, net::UdpSocket as Client};
 
     use nix::sys::socket::{setsockopt, sockopt};
-    use socket2::{Domain, Socket, Type};
+    use socket2::{Domain, Type};
 
     use super::*;
 

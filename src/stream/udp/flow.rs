@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    io::{self, ErrorKind, IoSlice, Read as _},
+    io::{self, ErrorKind, IoSlice},
     mem,
     sync::Arc,
 };
@@ -20,7 +20,11 @@ use crate::{
         clock::{self, Now},
     },
     conf::model::{Level, ProxyProtocol},
-    net::{connect::connect_datagrams, datagrams::Datagrams, proxy_protocol::write},
+    net::{
+        connect::connect_datagrams,
+        datagrams::{Datagrams, Room},
+        proxy_protocol::write,
+    },
     stream::{
         log,
         proxy::{
@@ -79,8 +83,8 @@ pub(super) enum After {
     Over(u16),
 }
 
-/// How many datagrams are read from an upstream before others have their turn.
-const READS: usize = 32;
+/// How often an upstream is read from before others have their turn.
+const READS: usize = 8;
 
 impl<'g, E> Flow<'g, E> {
     /// A session that its client's first datagram began.
@@ -201,31 +205,43 @@ impl<'g, E> Flow<'g, E> {
         self.judge()
     }
 
-    /// Something has come from the upstream: passes it to the client. `buf` is room for any datagram.
-    pub(super) fn hear_upstream(&mut self, client: &Datagrams, buf: &mut [u8]) -> After {
+    /// Something has come from the upstream: passes it to the client.
+    pub(super) fn hear_upstream(&mut self, client: &Datagrams, room: &mut Room) -> After {
         let mut reads = 0;
         while let Some(upstream) = &self.upstream {
             let now = clock::now();
-            let read = self.s.bytes.from_upstream;
-            if let Some(rate) = &mut self.down
-                && (rate.pausing(now).is_some()
-                    || rate.allowance(read, clock::wall().secs, now) == 0)
-            {
-                break;
+            let mut most = usize::MAX;
+            if let Some(rate) = &mut self.down {
+                let read = self.s.bytes.from_upstream;
+                if rate.pausing(now).is_some() || rate.allowance(read, clock::wall().secs, now) == 0
+                {
+                    break;
+                }
+                most = 1;
             }
             if reads == READS {
                 return After::Again;
             }
             reads += 1;
-            let got = match (&upstream.socket).read(buf) {
+            let (count, is_all) = match room.take(&upstream.socket, most) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                got => got,
+                Err(error) => {
+                    self.has_failed = true;
+                    self.count(now, 0);
+                    report(&mut self.s, Action::ReadingFromUpstream, "recv()", &error);
+                    continue;
+                }
+                Ok(taken) => taken,
             };
-            if let Err(status) = self.pass_on(got, client, buf, now) {
-                return After::Over(status);
+            for index in 0..count {
+                let bytes = room.taken(index);
+                self.count(now, bytes.len() as u64);
+                if let Err(status) = self.pass_on(bytes, client) {
+                    return After::Over(status);
+                }
             }
-            // What else may have come is not asked for.
-            if self.is_complete() {
+            // Once no more is awaited, nobody asks what else may come.
+            if is_all || self.is_complete() {
                 break;
             }
         }
@@ -233,7 +249,7 @@ impl<'g, E> Flow<'g, E> {
     }
 
     /// The time that it was to come up has come.
-    pub(super) fn wake(&mut self, now: Now, client: &Datagrams, buf: &mut [u8]) -> After {
+    pub(super) fn wake(&mut self, now: Now, client: &Datagrams, room: &mut Room) -> After {
         if let Some(deadline) = self.deadline {
             return if deadline <= now {
                 self.time_out()
@@ -244,7 +260,7 @@ impl<'g, E> Flow<'g, E> {
         if self.pause(now).is_some() {
             return After::Stay;
         }
-        self.hear_upstream(client, buf)
+        self.hear_upstream(client, room)
     }
 
     /// When it is to come up; None while the upstream is being looked for.
@@ -317,30 +333,26 @@ impl<'g, E> Flow<'g, E> {
         self.waiting.pop_front().unwrap_or_default()
     }
 
-    /// Counts what was read from the upstream, and sends it to the client.
-    fn pass_on(
-        &mut self,
-        got: io::Result<usize>,
-        client: &Datagrams,
-        buf: &[u8],
-        now: Now,
-    ) -> Result<(), u16> {
+    /// A datagram of so many bytes has come from the upstream, or an error.
+    fn count(&mut self, now: Now, len: u64) {
         self.responses += 1;
-        self.first_byte(now);
-        let n = match got {
-            Ok(n) => n,
-            Err(error) => {
-                self.has_failed = true;
-                report(&mut self.s, Action::ReadingFromUpstream, "recv()", &error);
-                return Ok(());
-            }
-        };
-        self.s.bytes.from_upstream += n as u64;
+        self.s.bytes.from_upstream += len;
         if let Some(rate) = &mut self.down {
-            rate.took(n as u64, now);
+            rate.took(len, now);
         }
-        match client.send(&buf[..n], self.key.from, self.key.to) {
-            Ok(()) => self.s.bytes.to_client += n as u64,
+        if self.responses == 1
+            && let Some(upstream) = &mut self.upstream
+            && let Some(record) = self.s.attempts.current()
+        {
+            upstream.lease.first_byte(now.millis());
+            record.first_byte_time = Some(now.millis().saturating_sub(upstream.lease.start()));
+        }
+    }
+
+    /// Sends a datagram to the client; the status that the session ends with when that fails.
+    fn pass_on(&mut self, bytes: &[u8], client: &Datagrams) -> Result<(), u16> {
+        match client.send(bytes, self.key.from, self.key.to) {
+            Ok(()) => self.s.bytes.to_client += bytes.len() as u64,
             // DIFFERS(udp-busy): the datagram is lost, as it might be a step further; nginx ends the session.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => {
@@ -349,17 +361,6 @@ impl<'g, E> Flow<'g, E> {
             }
         }
         Ok(())
-    }
-
-    fn first_byte(&mut self, now: Now) {
-        if self.responses > 1 {
-            return;
-        }
-        let (Some(upstream), Some(record)) = (&mut self.upstream, self.s.attempts.current()) else {
-            return;
-        };
-        upstream.lease.first_byte(now.millis());
-        record.first_byte_time = Some(now.millis().saturating_sub(upstream.lease.start()));
     }
 
     /// Whether as many datagrams have come from the upstream as are awaited for those of the client.

@@ -329,7 +329,7 @@ impl<'g, E, F: Fn() -> Option<E>> Door<'g, E, F> {
     fn read(&mut self, id: Id) {
         if let Some(flow) = self.flows.get_mut(id) {
             let mut room = self.room.borrow_mut();
-            let after = flow.hear_upstream(self.socket, room.any());
+            let after = flow.hear_upstream(self.socket, &mut room);
             drop(room);
             self.settle(id, after);
         }
@@ -382,7 +382,7 @@ impl<'g, E, F: Fn() -> Option<E>> Door<'g, E, F> {
         while let Some(id) = self.flows.pop_due(now) {
             if let Some(flow) = self.flows.get_mut(id) {
                 let mut room = self.room.borrow_mut();
-                let after = flow.wake(now, self.socket, room.any());
+                let after = flow.wake(now, self.socket, &mut room);
                 drop(room);
                 self.settle(id, after);
             }
