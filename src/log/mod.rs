@@ -146,9 +146,11 @@ impl Logs {
     /// Makes the process's standard error the first file among the main error logs, so that what a library or a
     /// panic prints is not lost.
     pub fn redirect_stderr(&self) -> io::Result<()> {
+        // A log of any block may go there.
+        let is_used = self.0.files().contains_key(&LogTarget::Stderr);
         match self.0.main.first_file() {
-            Some(file) => file.become_stderr(),
-            None => Ok(()),
+            Some(file) if !is_used => file.become_stderr(),
+            _ => Ok(()),
         }
     }
 }
