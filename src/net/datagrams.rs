@@ -164,7 +164,7 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Takes what has come, at most [`BATCH`] datagrams, into `room`.
+    /// Takes what has come, at most a few dozen datagrams, into `room`.
     pub fn poll<'a>(
         &'a mut self,
         socket: &Datagrams,
