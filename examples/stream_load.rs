@@ -89,7 +89,7 @@ async fn serve() -> io::Result<()> {
             }
         }
     }));
-    let mut buf = [0; 65536];
+    let mut buf = vec![0; 65536];
     loop {
         if let Ok((n, from)) = udp.recv_from(&mut buf).await {
             // A full socket loses it, as a network would.

@@ -32,6 +32,7 @@ const CONFIGURE: &[&str] = &[
     "--with-http_stub_status_module",
     "--with-stream",
     "--with-stream_realip_module",
+    "--with-stream_ssl_preread_module",
     "--without-http-cache",
     "--without-http_auth_basic_module",
     "--without-http_autoindex_module",

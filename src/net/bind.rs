@@ -3,11 +3,12 @@
 //! Mirrors the inner part of `ngx_open_listening_sockets` and `ngx_configure_listening_sockets`
 //! (`core/ngx_connection.c`), with their messages.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, io, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-use super::{connect::sockaddr, listen::Report, sockopt};
+use super::{connect::sockaddr, listen::Report, sockopt as own};
 use crate::{
     common::{addr::Addr, errno::Errno},
     conf::model::{Level, ListenOptions},
@@ -16,9 +17,10 @@ use crate::{
 /// A message was reported and there is no way on.
 pub(super) struct Reported;
 
-/// A new listening socket; None when the address is in use.
+/// A new listening socket; None when the address is in use. It is one of a `group` that shares the address.
 pub(super) fn open(
     options: &ListenOptions,
+    group: bool,
     testing: bool,
     report: Report<'_>,
 ) -> Result<Option<Socket>, Reported> {
@@ -30,13 +32,17 @@ pub(super) fn open(
         );
         Reported
     };
-    let socket = create(options, testing).map_err(|(what, error)| fail(&what, &error))?;
+    let socket = create(options, group, testing).map_err(|(what, error)| fail(&what, &error))?;
     let target = sockaddr(addr).map_err(|error| fail(&format!("bind() to {addr}"), &error))?;
     for (what, result) in [
         (format!("bind() to {addr}"), socket.bind(&target)),
         (
             format!("listen() to {addr}, backlog {}", options.backlog),
-            socket.listen(options.backlog),
+            if options.udp {
+                Ok(())
+            } else {
+                socket.listen(options.backlog)
+            },
         ),
     ] {
         let Err(error) = result else {
@@ -55,7 +61,11 @@ pub(super) fn open(
 }
 
 /// A socket that is not bound yet. The error says what failed.
-fn create(options: &ListenOptions, testing: bool) -> Result<Socket, (String, io::Error)> {
+fn create(
+    options: &ListenOptions,
+    group: bool,
+    testing: bool,
+) -> Result<Socket, (String, io::Error)> {
     let addr = &options.addr;
     let at = |what: String| move |error| (what, error);
     let domain = match addr {
@@ -63,12 +73,19 @@ fn create(options: &ListenOptions, testing: bool) -> Result<Socket, (String, io:
         Addr::Unix(_) => Domain::UNIX,
     };
     let protocol = options.multipath.then_some(Protocol::MPTCP);
-    let socket =
-        Socket::new(domain, Type::STREAM, protocol).map_err(at(format!("socket() {addr}")))?;
-    socket
-        .set_reuse_address(true)
-        .map_err(at(format!("setsockopt(SO_REUSEADDR) {addr}")))?;
-    if options.reuseport && !testing {
+    let kind = if options.udp {
+        Type::DGRAM
+    } else {
+        Type::STREAM
+    };
+    let socket = Socket::new(domain, kind, protocol).map_err(at(format!("socket() {addr}")))?;
+    // With it a test of the configuration would not notice that datagrams go to somebody else already.
+    if !options.udp || !testing {
+        socket
+            .set_reuse_address(true)
+            .map_err(at(format!("setsockopt(SO_REUSEADDR) {addr}")))?;
+    }
+    if group {
         socket
             .set_reuse_port(true)
             .map_err(at(format!("setsockopt(SO_REUSEPORT) {addr}")))?;
@@ -102,9 +119,10 @@ fn open_to_all(path: &Path, testing: bool, report: Report<'_>) {
 pub(super) fn set_options(socket: &Socket, options: &ListenOptions, report: Report<'_>) {
     set_buffers(socket, options, report);
     set_keepalive(socket, options, report);
+    set_packet_info(socket, options, report);
     if let Some(queue) = options.fastopen {
         let what = format!("setsockopt(TCP_FASTOPEN, {queue}) {}", options.addr);
-        let set = nix::sys::socket::setsockopt(socket, sockopt::FastOpen, &queue);
+        let set = setsockopt(socket, own::FastOpen, &queue);
         ignored(&what, set.map_err(io::Error::from), report);
     }
 }
@@ -119,7 +137,7 @@ pub(super) fn set_backlog(socket: &Socket, options: &ListenOptions, report: Repo
 pub(super) fn set_deferred(socket: &Socket, options: &ListenOptions, report: Report<'_>) {
     let value = i32::from(options.deferred);
     let what = format!("setsockopt(TCP_DEFER_ACCEPT, {value}) for {}", options.addr);
-    let set = nix::sys::socket::setsockopt(socket, sockopt::DeferAccept, &value);
+    let set = setsockopt(socket, own::DeferAccept, &value);
     ignored(&what, set.map_err(io::Error::from), report);
 }
 
@@ -142,6 +160,25 @@ fn set_buffers(socket: &Socket, options: &ListenOptions, report: Report<'_>) {
         let what = format!("setsockopt(SO_SNDBUF, {size}) {addr}");
         ignored(&what, socket.set_send_buffer_size(size), report);
     }
+}
+
+/// Lets datagrams to a wildcard address tell which address they were sent to.
+fn set_packet_info(socket: &Socket, options: &ListenOptions, report: Report<'_>) {
+    let addr = &options.addr;
+    let (name, set) = match addr {
+        Addr::Inet(inet) if !options.udp || !inet.ip().is_unspecified() => return,
+        Addr::Inet(SocketAddr::V4(_)) => (
+            "IP_PKTINFO",
+            setsockopt(socket, sockopt::Ipv4PacketInfo, &true),
+        ),
+        Addr::Inet(SocketAddr::V6(_)) => (
+            "IPV6_RECVPKTINFO",
+            setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true),
+        ),
+        Addr::Unix(_) => return,
+    };
+    let what = format!("setsockopt({name}) for {addr}");
+    ignored(&what, set.map_err(io::Error::from), report);
 }
 
 fn set_keepalive(socket: &Socket, options: &ListenOptions, report: Report<'_>) {

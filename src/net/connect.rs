@@ -113,7 +113,7 @@ impl std::error::Error for ConnectError {
 
 /// Connects to `addr`. There is no time limit here.
 pub async fn connect(addr: &Addr, options: &ConnectOptions) -> Result<Io, ConnectError> {
-    let socket = prepare(addr, options)?;
+    let socket = prepare(addr, options, Type::STREAM)?;
     let target = sockaddr(addr).map_err(ConnectError::at(ConnectStep::Start(addr.clone())))?;
     let pending = match socket.connect(&target) {
         Ok(()) => false,
@@ -135,18 +135,27 @@ pub async fn connect(addr: &Addr, options: &ConnectOptions) -> Result<Io, Connec
     Ok(io)
 }
 
+/// A socket whose datagrams go to `addr`, and which takes none from anyone else. Nobody is asked, so nobody can refuse.
+pub fn connect_datagrams(addr: &Addr, options: &ConnectOptions) -> Result<Socket, ConnectError> {
+    let socket = prepare(addr, options, Type::DGRAM)?;
+    sockaddr(addr)
+        .and_then(|target| socket.connect(&target))
+        .map_err(ConnectError::at(ConnectStep::Start(addr.clone())))?;
+    Ok(socket)
+}
+
 fn in_progress(error: &io::Error) -> bool {
     // EINPROGRESS. Unix sockets say EAGAIN when the listener's queue is full: that is a refusal.
     error.raw_os_error() == Some(115)
 }
 
 /// A non-blocking socket with its options set and its own address bound.
-fn prepare(addr: &Addr, options: &ConnectOptions) -> Result<Socket, ConnectError> {
+fn prepare(addr: &Addr, options: &ConnectOptions, kind: Type) -> Result<Socket, ConnectError> {
     let domain = match addr {
         Addr::Inet(addr) => Domain::for_address(*addr),
         Addr::Unix(_) => Domain::UNIX,
     };
-    let socket = Socket::new(domain, Type::STREAM.nonblocking(), None)
+    let socket = Socket::new(domain, kind.nonblocking(), None)
         .map_err(ConnectError::at(ConnectStep::Socket))?;
     let option = |name| ConnectError::at(ConnectStep::Option(name));
     if let Some(size) = options.rcvbuf {
@@ -163,12 +172,17 @@ fn prepare(addr: &Addr, options: &ConnectOptions) -> Result<Socket, ConnectError
         socket.set_keepalive(true).map_err(option("SO_KEEPALIVE"))?;
     }
     if let Some(local) = &options.bind {
-        bind_local(&socket, local, options.transparent)?;
+        bind_local(&socket, local, options.transparent, kind)?;
     }
     Ok(socket)
 }
 
-fn bind_local(socket: &Socket, local: &Addr, transparent: bool) -> Result<(), ConnectError> {
+fn bind_local(
+    socket: &Socket,
+    local: &Addr,
+    transparent: bool,
+    kind: Type,
+) -> Result<(), ConnectError> {
     if let Addr::Inet(addr) = local {
         if transparent {
             let set = if addr.is_ipv4() {
@@ -178,7 +192,13 @@ fn bind_local(socket: &Socket, local: &Addr, transparent: bool) -> Result<(), Co
             };
             set.map_err(ConnectError::at(ConnectStep::Option("IP_TRANSPARENT")))?;
         }
-        if addr.port() == 0 {
+        if kind == Type::DGRAM && addr.port() != 0 {
+            // Sessions with different peers may share it.
+            socket
+                .set_reuse_address(true)
+                .map_err(ConnectError::at(ConnectStep::Option("SO_REUSEADDR")))?;
+        }
+        if kind == Type::STREAM && addr.port() == 0 {
             // The port is chosen at connect(), where it need only be unique for the peer.
             let _ignored = nix::sys::socket::setsockopt(&socket, sockopt::BindAddressNoPort, &true);
         }

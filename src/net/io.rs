@@ -54,12 +54,17 @@ pub struct Arrival {
 /// Serial numbers of connections in this process.
 static SERIAL: AtomicU64 = AtomicU64::new(1);
 
+/// The next of them.
+pub fn serial() -> u64 {
+    SERIAL.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Arrival {
     /// A connection from `peer`.
     pub fn new(io: Io, peer: Addr) -> Self {
         Self {
             io,
-            number: SERIAL.fetch_add(1, Ordering::Relaxed),
+            number: serial(),
             peer,
             local: None,
             proxied: None,

@@ -13,12 +13,13 @@ use std::{
     time::Duration,
 };
 
-use socket2::Socket;
+use socket2::{Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::{
     Io,
     bind::{self, Reported},
+    datagrams::Datagrams,
 };
 use crate::{
     common::{addr::Addr, errno::Errno},
@@ -36,20 +37,21 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// which a connection's socket is known.
 pub fn sockets<S>(listens: &[Listen<S>]) -> Vec<&ListenOptions> {
     let mut sockets: Vec<&ListenOptions> = Vec::new();
-    // Datagrams have sockets of their own.
-    for listen in listens.iter().filter(|listen| !listen.options.udp) {
+    for listen in listens {
         let owner = listens
             .iter()
-            .find(|other| other.options.addr == listen.bind_addr)
+            .find(|other| is_behind(listen, &other.options))
             .unwrap_or(listen);
-        if !sockets
-            .iter()
-            .any(|socket| socket.addr == owner.options.addr)
-        {
+        if !sockets.iter().any(|socket| is_behind(listen, socket)) {
             sockets.push(&owner.options);
         }
     }
     sockets
+}
+
+/// Whether `socket` takes in what is sent to `listen`. Connections and datagrams have sockets of their own.
+fn is_behind<S>(listen: &Listen<S>, socket: &ListenOptions) -> bool {
+    listen.bind_addr == socket.addr && listen.options.udp == socket.udp
 }
 
 /// The sockets of a whole configuration: those of `http`, then those of `stream`.
@@ -64,7 +66,7 @@ pub fn all(config: &Config) -> Vec<&ListenOptions> {
 pub fn behind<S>(listens: &[Listen<S>]) -> Vec<Vec<usize>> {
     let of = |socket: &ListenOptions| {
         let listens = listens.iter().enumerate();
-        let shared = listens.filter(|(_, listen)| listen.bind_addr == socket.addr);
+        let shared = listens.filter(|(_, listen)| is_behind(listen, socket));
         shared.map(|(index, _)| index).collect()
     };
     sockets(listens).into_iter().map(of).collect()
@@ -93,9 +95,16 @@ pub struct Listeners {
 }
 
 /// One address and its sockets: one, or with `reuseport` one for each thread.
+///
+/// For datagrams there is one for each thread in any case. The system chooses among them by both addresses, so that all
+/// datagrams of a client come to the same thread, which alone knows its session: no session is split, and threads neither
+/// share a table nor hand anything over.
+// DIFFERS(udp-threads): nginx's workers share one socket without `reuseport`, and two of them may each have a session of
+// the same client.
 #[derive(Debug)]
 struct Listener {
     addr: Addr,
+    udp: bool,
     backlog: i32,
     deferred: bool,
     sockets: Vec<Arc<Socket>>,
@@ -113,7 +122,7 @@ impl Listeners {
     ) -> Option<Self> {
         let mut list: Vec<_> = wanted
             .iter()
-            .map(|options| Listener::inherit(options, previous, report))
+            .map(|options| Listener::inherit(options, threads, previous, report))
             .collect();
         for _ in 0..TRIES {
             let mut failed = false;
@@ -144,11 +153,13 @@ impl Listeners {
         for fd in fds {
             let number = fd.as_raw_fd();
             let socket = Socket::from(fd);
+            let udp = socket.r#type().is_ok_and(|kind| kind == Type::DGRAM);
             match local_addr(&socket) {
-                Ok(addr) => match list.iter_mut().find(|listener| listener.addr == addr) {
+                Ok(addr) => match list.iter_mut().find(|l| l.addr == addr && l.udp == udp) {
                     Some(listener) => listener.sockets.push(Arc::new(socket)),
                     None => list.push(Listener {
                         addr,
+                        udp,
                         backlog: -1,
                         deferred: false,
                         sockets: vec![Arc::new(socket)],
@@ -178,13 +189,13 @@ impl Listeners {
             .iter()
             .map(|listener| {
                 let count = listener.sockets.len();
-                let shared = count == 1;
+                let shared = count == 1 && !listener.udp;
                 listener
                     .sockets
                     .iter()
                     .enumerate()
                     .filter(|(index, _)| shared || index % threads == thread)
-                    .map(|(_, socket)| Acceptor::new(&listener.addr, socket))
+                    .map(|(_, socket)| Acceptor::new(listener, socket))
                     .collect()
             })
             .collect()
@@ -226,13 +237,18 @@ fn local_addr(socket: &Socket) -> io::Result<Addr> {
 
 impl Listener {
     /// The sockets of `previous` for the address of `options`, if it has any.
-    fn inherit(options: &ListenOptions, previous: &Listeners, report: Report<'_>) -> Self {
+    fn inherit(
+        options: &ListenOptions,
+        threads: usize,
+        previous: &Listeners,
+        report: Report<'_>,
+    ) -> Self {
         let old = previous
             .list
             .iter()
-            .find(|listener| listener.addr == options.addr);
+            .find(|listener| listener.addr == options.addr && listener.udp == options.udp);
         let sockets = old.map_or(Vec::new(), |old| old.sockets.clone());
-        if options.reuseport {
+        if has_group(options, threads) {
             // Without it on the first socket no other can be bound beside it.
             for socket in &sockets {
                 if let Err(error) = socket.set_reuse_port(true) {
@@ -249,6 +265,7 @@ impl Listener {
         }
         Self {
             addr: options.addr.clone(),
+            udp: options.udp,
             backlog: old.map_or(options.backlog, |old| old.backlog),
             deferred: old.is_some_and(|old| old.deferred),
             sockets,
@@ -263,13 +280,10 @@ impl Listener {
         testing: bool,
         report: Report<'_>,
     ) -> Result<bool, Reported> {
-        let wanted = if options.reuseport && !testing {
-            threads
-        } else {
-            1
-        };
+        let group = has_group(options, threads) && !testing;
+        let wanted = if group { threads } else { 1 };
         while self.sockets.len() < wanted {
-            match bind::open(options, testing, report)? {
+            match bind::open(options, group, testing, report)? {
                 Some(socket) => self.sockets.push(Arc::new(socket)),
                 None => return Ok(testing),
             }
@@ -281,7 +295,7 @@ impl Listener {
     fn configure(&mut self, options: &ListenOptions, report: Report<'_>) {
         for socket in &self.sockets {
             bind::set_options(socket, options, report);
-            if self.backlog != options.backlog {
+            if self.backlog != options.backlog && !self.udp {
                 bind::set_backlog(socket, options, report);
             }
             if self.deferred != options.deferred {
@@ -293,6 +307,11 @@ impl Listener {
     }
 }
 
+/// Whether each thread has a socket of its own for an address.
+fn has_group(options: &ListenOptions, threads: usize) -> bool {
+    options.reuseport || options.udp && threads > 1
+}
+
 /// A thread's end of a listening socket.
 #[derive(Debug)]
 pub enum Acceptor {
@@ -300,20 +319,29 @@ pub enum Acceptor {
     Tcp(TcpListener),
     /// A Unix domain socket.
     Unix(UnixListener),
+    /// UDP: nothing is accepted there.
+    Udp(Datagrams),
 }
 
 impl Acceptor {
-    fn new(addr: &Addr, socket: &Socket) -> io::Result<Self> {
+    fn new(listener: &Listener, socket: &Socket) -> io::Result<Self> {
         let fd = OwnedFd::from(socket.try_clone()?);
-        match addr {
+        match listener.addr {
+            Addr::Inet(addr) if listener.udp => Datagrams::new(fd, addr).map(Self::Udp),
             Addr::Inet(_) => TcpListener::from_std(fd.into()).map(Self::Tcp),
             Addr::Unix(_) => UnixListener::from_std(fd.into()).map(Self::Unix),
         }
     }
 
-    /// The next connection, and who is at its other end.
+    /// Whether there are datagrams and no connections.
+    pub fn is_udp(&self) -> bool {
+        matches!(self, Self::Udp(_))
+    }
+
+    /// The next connection, and who is at its other end; never one where there are datagrams.
     pub async fn accept(&self) -> io::Result<(Io, Addr)> {
         match self {
+            Self::Udp(_) => std::future::pending().await,
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Io::Tcp(stream), Addr::Inet(peer)))

@@ -3,6 +3,7 @@
 mod bind;
 pub mod client;
 pub mod connect;
+pub mod datagrams;
 mod io;
 pub mod listen;
 pub mod proxy_protocol;
@@ -10,7 +11,9 @@ pub mod resolver;
 mod sockopt;
 pub mod splice;
 mod timer;
+mod watch;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
-pub use io::{Arrival, Io, TcpInfo};
+pub use io::{Arrival, Io, TcpInfo, serial};
 pub use timer::Timer;
+pub use watch::{Event, Watch};

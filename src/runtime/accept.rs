@@ -31,6 +31,22 @@ pub(super) struct Door {
     pub(super) count: Rc<Count>,
 }
 
+impl Door {
+    /// Whether there are too many connections for another one; says so.
+    fn is_full(&self) -> bool {
+        let limit = self.limit;
+        let is_full = self.count.open() >= limit;
+        if is_full {
+            self.log.emit(
+                Level::Alert,
+                None,
+                format_args!("{limit} worker_connections are not enough"),
+            );
+        }
+        is_full
+    }
+}
+
 /// What serves connections in one thread.
 pub(super) struct Engines {
     pub(super) http: Rc<http::Thread>,
@@ -65,15 +81,7 @@ const ECONNABORTED: i32 = 103;
 pub(super) async fn accept(door: Door) {
     loop {
         match door.acceptor.accept().await {
-            Ok(_) if door.count.open() >= door.limit => {
-                let limit = door.limit;
-                door.engines.http.turn_away();
-                door.log.emit(
-                    Level::Alert,
-                    None,
-                    format_args!("{limit} worker_connections are not enough"),
-                );
-            }
+            Ok(_) if door.is_full() => door.engines.http.turn_away(),
             Ok((io, peer)) => {
                 let arrival = Arrival::new(io, peer);
                 let (number, entered) = (door.number, door.count.enter());
@@ -100,6 +108,24 @@ pub(super) async fn accept(door: Door) {
         if !door.alone {
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// Takes datagrams and serves them until the thread is to take no more.
+pub(super) async fn receive(door: Door) {
+    let enter = || (!door.is_full()).then(|| door.count.enter());
+    let stream = door.engines.stream.clone();
+    let Acceptor::Udp(socket) = &door.acceptor else {
+        return;
+    };
+    let number = door.number - door.engines.http.live.sockets.len();
+    if let Err(error) = stream.serve_datagrams(socket, number, enter).await {
+        let error = Errno(&error);
+        door.log.emit(
+            Level::Alert,
+            None,
+            format_args!("epoll_create() failed ({error})"),
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{
     task::{JoinHandle, LocalSet},
 };
 
-use super::accept::{Door, Engines, accept};
+use super::accept::{Door, Engines, accept, receive};
 use crate::{
     common::{clock, errno::Errno},
     conf::model::{Config, Level},
@@ -141,6 +141,7 @@ async fn serve(
             Command::Quit => {
                 doors.iter().for_each(JoinHandle::abort);
                 engines.http.shutdown();
+                engines.stream.quit();
                 if let Some(patience) = patience {
                     let rest = drain(&mut commands, &count, &access);
                     if tokio::time::timeout(patience, rest).await.is_ok() {
@@ -204,7 +205,12 @@ fn open_doors(
                 engines: engines.clone(),
                 count: count.clone(),
             };
-            doors.push(tokio::task::spawn_local(accept(door)));
+            if door.acceptor.is_udp() {
+                // It ends by itself, with its last session.
+                tokio::task::spawn_local(receive(door));
+            } else {
+                doors.push(tokio::task::spawn_local(accept(door)));
+            }
         }
     }
     Ok(doors)

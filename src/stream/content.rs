@@ -116,7 +116,8 @@ fn pass(s: &mut Session<'_, Io>, addr: &PassAddr) -> End {
         return End::Status(500);
     }
     let doors = &s.live.doors;
-    let Some(door) = doors.iter().position(|door| leads_to(door, &addr)) else {
+    let leads = |door: &Option<Addr>| door.as_ref().is_some_and(|door| leads_to(door, &addr));
+    let Some(door) = doors.iter().position(leads) else {
         s.log(Level::Error, format_args!("port not found for \"{addr}\""));
         return End::Status(200);
     };

@@ -21,8 +21,9 @@ pub struct Live {
     pub groups: Vec<Arc<Group>>,
     /// For each bound socket the listens behind it, as indices into [`model::Stream::listens`].
     pub sockets: Vec<Vec<usize>>,
-    /// Addresses of all listening sockets of the generation, for `pass`; a socket's number there is its index.
-    pub doors: Vec<Addr>,
+    /// Addresses of all listening sockets of the generation, for `pass`; a socket's number there is its index. None where
+    /// it is for datagrams.
+    pub doors: Vec<Option<Addr>>,
     /// One table for each of [`model::Stream::limit_zones`].
     pub(super) zones: Vec<Arc<Occupancy>>,
     /// `$hostname`
@@ -64,7 +65,7 @@ impl Live {
                 .unwrap_or_default(),
             doors: listen::all(&config)
                 .into_iter()
-                .map(|options| options.addr.clone())
+                .map(|options| (!options.udp).then(|| options.addr.clone()))
                 .collect(),
             zones,
             hostname,

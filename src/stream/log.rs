@@ -3,8 +3,14 @@
 use super::session::{Downstream, Session};
 use crate::log::Place;
 
-/// Writes the session to every access log of its server.
+/// Writes the session to every access log of its server; who sees the connection end finds the line there.
 pub(super) fn session<D: Downstream>(s: &mut Session<'_, D>) {
+    lines(s);
+    s.thread.access.flush_lines();
+}
+
+/// Writes the session to every access log of its server. The lines are to be flushed.
+pub(super) fn lines<D: Downstream>(s: &mut Session<'_, D>) {
     let server = s.server;
     let thread = s.thread;
     for log in &*server.access_log {
@@ -16,6 +22,4 @@ pub(super) fn session<D: Downstream>(s: &mut Session<'_, D>) {
         };
         thread.access.write(log, s, place);
     }
-    // Who sees the connection end finds the line in the log.
-    thread.access.flush_lines();
 }

@@ -1,4 +1,4 @@
-//! The stream engine: connections that are passed on as they are.
+//! The stream engine: connections and datagrams that are passed on as they are.
 //!
 //! ```text
 //! accept -> Session -> [PROXY line] -> realip -> set -> limit_conn -> access -> preread
@@ -6,6 +6,8 @@
 //!              | return | pass: another listener takes over
 //!   -> log
 //! ```
+//! Datagrams come in at `udp`, which has no preread and a relay of its own.
+//!
 //! A `Session` holds what is known of a client whatever its bytes come by; only the phases that read
 //! or write know the kind of connection. Mirrors `stream/ngx_stream_handler.c` and `stream/ngx_stream_core_module.c`.
 
@@ -20,6 +22,7 @@ mod proxy;
 mod proxy_line;
 mod session;
 mod thread;
+mod udp;
 mod vars;
 
 pub use connection::{Passed, Past};

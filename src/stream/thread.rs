@@ -1,7 +1,7 @@
 //! What one thread owns: its share of the sessions, its logs, its pipes.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     fmt,
     rc::Rc,
     sync::Arc,
@@ -13,7 +13,7 @@ use crate::{
     common::{clock, hash::FnvMap, random::Random},
     conf::model::Level,
     log::AccessLogs,
-    net::{resolver::Resolvers, splice::Pipes},
+    net::{datagrams::Room, resolver::Resolvers, splice::Pipes},
 };
 
 /// One thread's share of the stream service.
@@ -32,6 +32,9 @@ pub struct Thread {
     /// Sessions under way, to be woken when they have to end.
     sessions: RefCell<FnvMap<u64, Waker>>,
     ending: Cell<bool>,
+    leaving: Cell<bool>,
+    /// For datagrams; taken when there is the first socket for them.
+    pub(super) room: OnceCell<RefCell<Room>>,
 }
 
 impl Thread {
@@ -48,15 +51,32 @@ impl Thread {
             pipes: Pipes::default(),
             sessions: RefCell::default(),
             ending: Cell::new(false),
+            leaving: Cell::new(false),
+            room: OnceCell::new(),
         })
+    }
+
+    /// Takes no more datagrams; the sessions that they have made go on. Connections are for the runtime to accept or not.
+    pub fn quit(&self) {
+        self.leaving.set(true);
+        self.wake();
+    }
+
+    /// Whether no more datagrams are taken.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.get()
+    }
+
+    fn wake(&self) {
+        for waker in self.sessions.borrow().values() {
+            waker.wake_by_ref();
+        }
     }
 
     /// Ends all sessions: the time that `worker_shutdown_timeout` gives them is over. Until then they go on, as in nginx.
     pub fn end_sessions(&self) {
         self.ending.set(true);
-        for waker in self.sessions.borrow().values() {
-            waker.wake_by_ref();
-        }
+        self.wake();
     }
 
     /// Whether sessions have to end now.

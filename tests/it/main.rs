@@ -30,6 +30,8 @@ mod reload;
 mod resolver;
 mod signals;
 mod stream;
+mod stream_preread;
 mod stream_proxy;
+mod stream_udp;
 mod timeouts;
 mod upgrade;

@@ -15,7 +15,7 @@ use crate::support::{Subject, both};
 
 /// A name server: `n.test` has the addresses 127.0.0.1 to n, `alias.test` stands for `1.test`, `bad.test` fails, of
 /// `silent.test` nothing is said, others do not exist.
-fn name_server() -> SocketAddr {
+pub(crate) fn name_server() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     thread::spawn(move || {
@@ -29,7 +29,7 @@ fn name_server() -> SocketAddr {
     address
 }
 
-fn reply(query: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn reply(query: &[u8]) -> Option<Vec<u8>> {
     let query = Packet::parse(query).unwrap();
     let question = query.questions[0].clone();
     let name = question.qname.clone();

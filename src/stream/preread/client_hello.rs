@@ -265,6 +265,7 @@ impl ClientHello {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests know their bytes")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

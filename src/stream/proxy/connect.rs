@@ -4,6 +4,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    io,
     pin::pin,
     sync::Arc,
     task::{Poll, ready},
@@ -14,7 +15,7 @@ use crate::{
     conf::{address::parse_addr_port, model::Level},
     net::{
         Io, Timer,
-        connect::{ConnectOptions, connect},
+        connect::{ConnectError, ConnectOptions, connect},
     },
     stream::session::{Action, Downstream, Session},
     upstream::{Group, Lease, Limits, Outcome, PickCx, Tries},
@@ -30,7 +31,7 @@ pub(super) struct Peer {
 }
 
 /// Why a try failed.
-enum Fail {
+pub(in crate::stream) enum Fail {
     /// The peer is to blame.
     Peer,
     /// Our own side cannot connect.
@@ -40,7 +41,7 @@ enum Fail {
 }
 
 /// `proxy_bind`
-pub(super) fn bind<D: Downstream>(s: &mut Session<'_, D>) -> Option<Addr> {
+pub(in crate::stream) fn bind<D: Downstream>(s: &mut Session<'_, D>) -> Option<Addr> {
     let bind = s.server.proxy.bind.as_ref()?;
     if bind.fixed.is_some() {
         return bind.fixed.clone();
@@ -66,29 +67,19 @@ pub(super) async fn run<D: Downstream>(
     group: Arc<Group>,
     bind: Option<Addr>,
 ) -> Result<Peer, u16> {
-    let conf = &*s.server.proxy;
-    let options = ConnectOptions {
-        bind,
-        transparent: conf.bind.as_ref().is_some_and(|bind| bind.transparent),
-        keepalive: conf.socket_keepalive,
-        sndbuf: conf.socket_sndbuf.filter(|size| *size > 0),
-        rcvbuf: conf.socket_rcvbuf.filter(|size| *size > 0),
-    };
-    let limits = Limits {
-        tries: conf.next_upstream_tries,
-        timeout: conf.next_upstream_timeout,
-    };
-    let hash_key = group
-        .hash_key()
-        .map(|key| key.to_vec(s))
-        .unwrap_or_default();
-    let mut tries = Tries::new(group, limits, clock::now().millis());
+    let options = options(s, bind);
+    let (mut tries, hash_key) = walk(s, group);
     let mut timer = Timer::default();
     loop {
         let mut lease = pick(s, &mut tries, &hash_key)?;
         match attempt(s, &lease, &options, &mut timer).await {
             Ok(io) => {
-                connected(s, &io, &mut lease);
+                if s.server.core.tcp_nodelay {
+                    // Without it small pieces are later, not lost.
+                    drop(io.set_nodelay(true));
+                }
+                connected(s, || io.local_addr(), &mut lease);
+                lease.alive();
                 return Ok(Peer { io, lease });
             }
             Err(fail) => failed(s, lease, &fail, &tries)?,
@@ -96,7 +87,37 @@ pub(super) async fn run<D: Downstream>(
     }
 }
 
-fn pick<D: Downstream>(
+/// What a connection to a peer is given before it is made.
+pub(in crate::stream) fn options<D: Downstream>(
+    s: &Session<'_, D>,
+    bind: Option<Addr>,
+) -> ConnectOptions {
+    let conf = &*s.server.proxy;
+    ConnectOptions {
+        bind,
+        transparent: conf.bind.as_ref().is_some_and(|bind| bind.transparent),
+        keepalive: conf.socket_keepalive,
+        sndbuf: conf.socket_sndbuf.filter(|size| *size > 0),
+        rcvbuf: conf.socket_rcvbuf.filter(|size| *size > 0),
+    }
+}
+
+/// A walk over the peers of a group that begins now, and the session's key among them.
+pub(in crate::stream) fn walk<D: Downstream>(
+    s: &mut Session<'_, D>,
+    group: Arc<Group>,
+) -> (Tries, Vec<u8>) {
+    let limits = Limits {
+        tries: s.server.proxy.next_upstream_tries,
+        timeout: s.server.proxy.next_upstream_timeout,
+    };
+    let hash_key = group.hash_key().map(|key| key.to_vec(s));
+    let tries = Tries::new(group, limits, clock::now().millis());
+    (tries, hash_key.unwrap_or_default())
+}
+
+/// The next peer, or the status that the session ends with.
+pub(in crate::stream) fn pick<D: Downstream>(
     s: &mut Session<'_, D>,
     tries: &mut Tries,
     hash_key: &[u8],
@@ -148,14 +169,7 @@ async fn attempt<D: Downstream>(
     .await?;
     match result {
         Some(Ok(io)) => Ok(io),
-        Some(Err(error)) => {
-            s.log(error.level(), format_args!("{error}"));
-            Err(if error.is_peer() {
-                Fail::Peer
-            } else {
-                Fail::Internal
-            })
-        }
+        Some(Err(error)) => Err(refused(s, &error)),
         None => {
             s.log(
                 Level::Error,
@@ -166,13 +180,14 @@ async fn attempt<D: Downstream>(
     }
 }
 
-fn connected<D: Downstream>(s: &mut Session<'_, D>, io: &Io, lease: &mut Lease) {
-    if s.server.core.tcp_nodelay {
-        // Without it small pieces are later, not lost.
-        drop(io.set_nodelay(true));
-    }
+/// The try has its connection; `local` is our side's address.
+pub(in crate::stream) fn connected<D: Downstream>(
+    s: &mut Session<'_, D>,
+    local: impl FnOnce() -> io::Result<Addr>,
+    lease: &mut Lease,
+) {
     if s.sink().enabled(Level::Info)
-        && let Ok(local) = io.local_addr()
+        && let Ok(local) = local()
     {
         let (kind, peer) = (D::KIND, &lease.peer().text);
         s.log_plain(
@@ -182,14 +197,23 @@ fn connected<D: Downstream>(s: &mut Session<'_, D>, io: &Io, lease: &mut Lease) 
     }
     let now = clock::now().millis();
     lease.connected(now);
-    lease.alive();
     if let Some(record) = s.attempts.current() {
         record.connect_time = Some(now.saturating_sub(lease.start()));
     }
 }
 
+/// Says why there is no connection.
+pub(in crate::stream) fn refused<D: Downstream>(s: &Session<'_, D>, error: &ConnectError) -> Fail {
+    s.log(error.level(), format_args!("{error}"));
+    if error.is_peer() {
+        Fail::Peer
+    } else {
+        Fail::Internal
+    }
+}
+
 /// Ends a failed try; an error when no other is to follow.
-fn failed<D: Downstream>(
+pub(in crate::stream) fn failed<D: Downstream>(
     s: &mut Session<'_, D>,
     lease: Lease,
     fail: &Fail,

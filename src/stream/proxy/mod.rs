@@ -6,10 +6,10 @@
 //! Mirrors `stream/ngx_stream_proxy_module.c`.
 
 mod bulk;
-mod connect;
-mod rate;
-mod relay;
-mod target;
+pub(super) mod connect;
+pub(super) mod rate;
+pub(super) mod relay;
+pub(super) mod target;
 mod way;
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::common::clock::Now;
 
 /// A limit of one direction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(in crate::stream) struct Rate {
     /// Bytes a second, not 0.
     per_second: u64,
     /// Second of the day's clock in which the session began.
@@ -20,7 +20,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// A limit of `per_second` bytes for a session that began in second `start`; None when that is no limit.
-    pub(super) fn new(per_second: u64, start: i64) -> Option<Self> {
+    pub(in crate::stream) fn new(per_second: u64, start: i64) -> Option<Self> {
         (per_second > 0).then_some(Self {
             per_second,
             start,
@@ -29,7 +29,7 @@ impl Rate {
     }
 
     /// How much may be read in second `second` when `read` bytes have been; 0 means that there is a pause.
-    pub(super) fn allowance(&mut self, read: u64, second: i64, now: Now) -> u64 {
+    pub(in crate::stream) fn allowance(&mut self, read: u64, second: i64, now: Now) -> u64 {
         let seconds = u64::try_from(second - self.start + 1).unwrap_or(0);
         let budget = self.per_second.saturating_mul(seconds);
         if budget > read {
@@ -43,7 +43,7 @@ impl Rate {
     }
 
     /// `n` bytes were read.
-    pub(super) fn took(&mut self, n: u64, now: Now) {
+    pub(in crate::stream) fn took(&mut self, n: u64, now: Now) {
         let millis = n.saturating_mul(1000) / self.per_second;
         if millis > 0 {
             self.pause(millis, now);
@@ -51,7 +51,7 @@ impl Rate {
     }
 
     /// The end of the present pause.
-    pub(super) fn pausing(&mut self, now: Now) -> Option<Now> {
+    pub(in crate::stream) fn pausing(&mut self, now: Now) -> Option<Now> {
         self.until = self.until.filter(|until| *until > now);
         self.until
     }

@@ -20,7 +20,7 @@ use crate::{
         value,
     },
     net::{Io, Timer, connect::is_network_error, proxy_protocol::write},
-    stream::session::{Action, Session},
+    stream::session::{Action, Downstream, Session},
     upstream::Outcome,
     vars::Template,
 };
@@ -78,7 +78,11 @@ pub(super) async fn run(s: &mut Session<'_, Io>, peer: Peer, start: i64) -> u16 
 }
 
 /// A rate as it is for this session.
-fn rate(s: &mut Session<'_, Io>, template: &Template, start: i64) -> Option<Rate> {
+pub(in crate::stream) fn rate<D: Downstream>(
+    s: &mut Session<'_, D>,
+    template: &Template,
+    start: i64,
+) -> Option<Rate> {
     if template.is_empty() {
         return None;
     }
@@ -250,7 +254,12 @@ fn disconnected(s: &Session<'_, Io>, side: &str) {
 }
 
 /// Logs a failed system call on one of the sockets.
-fn report(s: &mut Session<'_, Io>, action: Action, call: &str, error: &io::Error) {
+pub(in crate::stream) fn report<D: Downstream>(
+    s: &mut Session<'_, D>,
+    action: Action,
+    call: &str,
+    error: &io::Error,
+) {
     let of_client = matches!(action, Action::ReadingFromClient | Action::SendingToClient);
     let level = match (is_network_error(error), of_client) {
         (true, true) => Level::Info,

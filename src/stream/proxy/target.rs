@@ -13,7 +13,7 @@ use std::{
 use crate::{
     common::{addr::Addr, clock},
     conf::{
-        address::{Url, UrlOptions, parse_url},
+        address::{UrlOptions, parse_url},
         model::{Level, StreamPass},
     },
     net::resolver,
@@ -22,19 +22,49 @@ use crate::{
     vars::Template,
 };
 
-/// The peers that the session goes to, or the status that it ends with.
-pub(super) async fn find<D: Downstream>(s: &mut Session<'_, D>) -> Result<Arc<Group>, u16> {
-    match &s.server.proxy.pass {
-        Some(StreamPass::Upstream(index)) => s.live.groups.get(*index).cloned().ok_or(500),
-        Some(StreamPass::Variable(template)) => variable(s, template).await,
-        None => Err(500),
-    }
+/// Whom a session goes to.
+pub(in crate::stream) enum Target {
+    /// These peers.
+    Group(Arc<Group>),
+    /// A host whose addresses have to be asked for, and a port.
+    Host(String, u16),
 }
 
-async fn variable<D: Downstream>(
-    s: &mut Session<'_, D>,
-    template: &Template,
-) -> Result<Arc<Group>, u16> {
+/// The peers that the session goes to, or the status that it ends with.
+pub(super) async fn find<D: Downstream>(s: &mut Session<'_, D>) -> Result<Arc<Group>, u16> {
+    let (host, port) = match read(s)? {
+        Target::Group(group) => return Ok(group),
+        Target::Host(host, port) => (host, port),
+    };
+    let thread = s.thread;
+    let mut resolving = pin!(resolve(s, host, port)?);
+    let resolved = poll_fn(|cx| match resolving.as_mut().poll(cx) {
+        Poll::Ready(resolved) => Poll::Ready(Some(resolved)),
+        Poll::Pending if thread.is_ending() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await;
+    if let Some(resolved) = resolved {
+        return resolved.map_err(|message| {
+            s.log(Level::Error, format_args!("{message}"));
+            500
+        });
+    }
+    s.log(Level::Info, format_args!("shutdown timeout"));
+    Err(200)
+}
+
+/// Whom the session's `proxy_pass` means, or the status that the session ends with.
+pub(in crate::stream) fn read<D: Downstream>(s: &mut Session<'_, D>) -> Result<Target, u16> {
+    match &s.server.proxy.pass {
+        Some(StreamPass::Upstream(index)) => s.live.groups.get(*index).cloned().ok_or(500),
+        Some(StreamPass::Variable(template)) => return variable(s, template),
+        None => Err(500),
+    }
+    .map(Target::Group)
+}
+
+fn variable<D: Downstream>(s: &mut Session<'_, D>, template: &Template) -> Result<Target, u16> {
     let text = template.to_vec(s);
     let text = String::from_utf8_lossy(&text);
     let options = UrlOptions {
@@ -50,20 +80,25 @@ async fn variable<D: Downstream>(
     if let Some(index) =
         upstreams.position(|known| known.is_named(host.as_bytes(), url.port, !url.no_port))
     {
-        return s.live.groups.get(index).cloned().ok_or(500);
+        let group = s.live.groups.get(index).cloned();
+        return group.map(Target::Group).ok_or(500);
     }
     if url.port == 0 && !url.unix {
         s.log(Level::Error, format_args!("no port in upstream \"{host}\""));
         return Err(500);
     }
     if url.addrs.is_empty() {
-        return resolve(s, &url).await;
+        return Ok(Target::Host(url.host, url.port));
     }
-    Ok(made(host, url.addrs.clone()))
+    Ok(Target::Group(made(host, url.addrs)))
 }
 
-async fn resolve<D: Downstream>(s: &mut Session<'_, D>, url: &Url) -> Result<Arc<Group>, u16> {
-    let host = &url.host;
+/// Asks for the addresses of a host: peers, or nginx's message. Without a resolver the status that the session ends with.
+pub(in crate::stream) fn resolve<'a, D: Downstream>(
+    s: &Session<'a, D>,
+    host: String,
+    port: u16,
+) -> Result<impl Future<Output = Result<Arc<Group>, String>> + use<'a, D>, u16> {
     let core = &s.server.core;
     let Some(conf) = &core.resolver else {
         s.log(
@@ -73,30 +108,16 @@ async fn resolve<D: Downstream>(s: &mut Session<'_, D>, url: &Url) -> Result<Arc
         return Err(500);
     };
     let resolver = s.thread.resolvers.get(conf);
-    let name = resolver::normal(host.as_bytes());
-    let mut resolved = pin!(resolver.resolve(&name, core.resolver_timeout));
-    let result = poll_fn(|cx| match resolved.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending if s.thread.is_ending() => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    });
-    match result.await {
-        Some(Ok(ips)) => {
-            let addrs = ips.into_iter().map(|ip| Addr::Inet((ip, url.port).into()));
-            Ok(made(host, addrs.collect()))
+    Ok(async move {
+        let name = resolver::normal(host.as_bytes());
+        match resolver.resolve(&name, core.resolver_timeout).await {
+            Ok(ips) => {
+                let addrs = ips.into_iter().map(|ip| Addr::Inet((ip, port).into()));
+                Ok(made(&host, addrs.collect()))
+            }
+            Err(error) => Err(format!("{host} could not be resolved ({error})")),
         }
-        Some(Err(error)) => {
-            s.log(
-                Level::Error,
-                format_args!("{host} could not be resolved ({error})"),
-            );
-            Err(500)
-        }
-        None => {
-            s.log(Level::Info, format_args!("shutdown timeout"));
-            Err(200)
-        }
-    }
+    })
 }
 
 fn made(host: &str, addrs: Vec<Addr>) -> Arc<Group> {

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod names;
 pub(crate) mod ports;
 pub(crate) mod subject;
+pub(crate) mod udp;
 
 pub(crate) use backend::Conn;
 pub(crate) use cases::cases;
@@ -14,3 +15,4 @@ pub(crate) use client::Client;
 pub(crate) use compare::{both, ours};
 pub(crate) use names::with_hosts;
 pub(crate) use subject::Subject;
+pub(crate) use udp::Datagrams;

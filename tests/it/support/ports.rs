@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
 };
 
 use socket2::{Domain, Socket, Type};
@@ -20,19 +20,41 @@ pub(crate) enum Place {
         SocketAddr,
         #[expect(dead_code, reason = "it keeps the port")] Socket,
     ),
+    /// `{{udp_listen…}}`: an address at which the program takes datagrams; `{{udp_wildcard…}}`: any address and a port.
+    UdpListen(
+        SocketAddr,
+        #[expect(dead_code, reason = "it keeps the port")] Socket,
+    ),
+    /// `{{udp_refused…}}`: an address that refuses datagrams as long as this lives.
+    UdpRefused(
+        SocketAddr,
+        #[expect(dead_code, reason = "it keeps the port")] Socket,
+    ),
+    /// `{{udp_…}}`: a backend for datagrams.
+    UdpBackend(SocketAddr, UdpSocket),
     /// Everything else: a backend, which listens already.
     Backend(SocketAddr, TcpListener),
 }
 
 impl Place {
     fn new(name: &str) -> Self {
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let host = if name.starts_with("udp_wildcard") {
+            Ipv4Addr::UNSPECIFIED
+        } else {
+            Ipv4Addr::LOCALHOST
+        };
+        let any = SocketAddr::from((host, 0));
+        let udp = name.strip_prefix("udp_");
+        let kind = udp.map_or(Type::STREAM, |_| Type::DGRAM);
+        let socket = Socket::new(Domain::IPV4, kind, None).unwrap();
         // A socket that is bound and does not listen keeps others from getting the port, but not a program that asks
         // for this very port and allows addresses to be used again, as servers do.
         socket.set_reuse_address(true).unwrap();
         socket.bind(&any.into()).unwrap();
         let address = socket.local_addr().unwrap().as_socket().unwrap();
+        if let Some(name) = udp {
+            return Self::datagrams(name, address, socket);
+        }
         if name.starts_with("refused") {
             return Self::Refused(address, socket);
         }
@@ -43,11 +65,28 @@ impl Place {
         Self::Backend(address, socket.into())
     }
 
+    fn datagrams(name: &str, address: SocketAddr, socket: Socket) -> Self {
+        if name.starts_with("listen") || name.starts_with("wildcard") {
+            return Self::UdpListen(address, socket);
+        }
+        // Nobody else may take the port.
+        socket.set_reuse_address(false).unwrap();
+        if name.starts_with("refused") {
+            // A socket that has a peer takes nothing from others.
+            socket.connect(&address.into()).unwrap();
+            return Self::UdpRefused(address, socket);
+        }
+        Self::UdpBackend(address, socket.into())
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         match self {
-            Self::Listen(address, _) | Self::Refused(address, _) | Self::Backend(address, _) => {
-                *address
-            }
+            Self::Listen(address, _)
+            | Self::Refused(address, _)
+            | Self::UdpListen(address, _)
+            | Self::UdpRefused(address, _)
+            | Self::UdpBackend(address, _)
+            | Self::Backend(address, _) => *address,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpStream, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -20,6 +20,7 @@ use super::{
     backend::{self, Conn, Received, Request},
     client::{Client, Response},
     ports::{self, Place},
+    udp::{self, Datagrams},
 };
 
 /// How long a program may take to start, to stop, and to write a log line.
@@ -223,26 +224,29 @@ impl Subject {
     pub(crate) fn memory(&self) -> u64 {
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
         let page = u64::try_from(page.unwrap().unwrap()).unwrap();
-        let own = |process: &u32| {
+        let own = |process: u32| {
             let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
             let pages: Vec<u64> = text.split(' ').flat_map(str::parse).collect();
             Some((pages[1] - pages[2]) * page)
         };
-        self.processes().iter().filter_map(own).sum()
+        let all = self.workers().into_iter().chain([self.process()]);
+        all.filter_map(own).sum()
     }
 
-    /// The master and its workers.
-    fn processes(&self) -> Vec<u32> {
-        let master = self.process();
-        let all = fs::read_dir("/proc").unwrap();
-        let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let parent = |process: &u32| {
-            let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-            let (_, rest) = text.rsplit_once(") ")?;
-            rest.split(' ').nth(1)?.parse::<u32>().ok()
+    /// How many descriptors its workers have.
+    pub(crate) fn descriptors(&self) -> usize {
+        let count = |worker: u32| {
+            let list = fs::read_dir(format!("/proc/{worker}/fd"));
+            list.map_or(0, Iterator::count)
         };
-        all.filter(|process| *process == master || parent(process) == Some(master))
-            .collect()
+        self.workers().into_iter().map(count).sum()
+    }
+
+    fn workers(&self) -> Vec<u32> {
+        let master = self.process();
+        let text = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
+        let workers = text.unwrap();
+        workers.split_whitespace().flat_map(str::parse).collect()
     }
 
     /// Takes all places in a backend's queue, so that connecting to it gets no answer.
@@ -272,6 +276,23 @@ impl Subject {
         };
         let listener = listener.try_clone().unwrap();
         backend::serve(name, listener, self.received.clone(), script);
+    }
+
+    /// Gives a backend for datagrams its behaviour.
+    pub(crate) fn udp_backend(
+        &mut self,
+        name: &str,
+        script: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static,
+    ) {
+        let Place::UdpBackend(_, socket) = &self.places[name] else {
+            panic!("{name} is no backend for datagrams");
+        };
+        udp::serve(socket.try_clone().unwrap(), script);
+    }
+
+    /// A socket of a client for an address of the configuration.
+    pub(crate) fn datagrams(&self, name: &str) -> Datagrams {
+        Datagrams::new(self.address(name))
     }
 
     /// Lets backends answer 200 with their names, after so many milliseconds.
