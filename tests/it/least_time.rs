@@ -83,7 +83,7 @@ fn weights_divide_the_time() {
 fn distant_times_do_not_tie() {
     let conf = conf("least_time last_byte; server {{a}}; server {{b}};", "");
     let hits = both(&conf, |s: &mut Subject| {
-        s.backends(&[("a", 45), ("b", 3)]);
+        s.backends(&[("a", 250), ("b", 3)]);
         s.gets(8, "/");
         s.hits()
     });
