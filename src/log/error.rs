@@ -78,7 +78,8 @@ impl Sink {
                 continue;
             }
             match output {
-                Output::File(file) | Output::Stderr(file) => file.write(line),
+                // At once, as nginx does: who sees a connection end finds what was said of it.
+                Output::File(file) | Output::Stderr(file) => file.append(line),
                 Output::Syslog(peer) => peer.send_error(level, line),
                 Output::Nowhere => {}
             }
