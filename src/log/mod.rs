@@ -1,8 +1,8 @@
 //! Logs: the error log, access logs, and where their lines go.
 //!
-//! [`Logs`] holds what one configuration writes to: every file is open once, whoever names it. In the master and
-//! until [`Logs::start`] lines are written at once; a worker then hands them to tracing-appender's threads, which
-//! never drop a line. Mirrors the log parts of `core/ngx_cycle.c` (opening, reopening) and `core/ngx_log.c`.
+//! [`Logs`] holds what one configuration writes to: every file is open once, whoever names it. Lines of the error log are
+//! written at once; what access logs have buffered, a worker hands to tracing-appender's threads, which never drop a
+//! line ([`Logs::start`]). Mirrors the log parts of `core/ngx_cycle.c` (opening, reopening) and `core/ngx_log.c`.
 
 mod access;
 mod dynamic;
