@@ -52,7 +52,7 @@ pub(super) struct Flow<'g, E> {
     up: Option<Box<Rate>>,
     down: Option<Box<Rate>>,
     /// Datagrams that cannot go to the upstream yet.
-    waiting: VecDeque<Box<[u8]>>,
+    waiting: Waiting,
     /// The upstream's socket is being watched for room.
     pub(super) is_writing: bool,
     /// The next datagram of its client makes another session.
@@ -69,6 +69,27 @@ pub(super) struct Flow<'g, E> {
 struct Upstream {
     socket: Socket,
     lease: Lease,
+}
+
+/// Datagrams that wait.
+#[derive(Debug, Default)]
+struct Waiting {
+    list: VecDeque<Vec<u8>>,
+    /// What they hold; an empty one counts as a byte.
+    bytes: usize,
+}
+
+impl Waiting {
+    fn push(&mut self, datagram: Vec<u8>) {
+        self.bytes += datagram.len().max(1);
+        self.list.push_back(datagram);
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let datagram = self.list.pop_front()?;
+        self.bytes -= datagram.len().max(1);
+        Some(datagram)
+    }
 }
 
 /// What a datagram, or the lack of one, led to.
@@ -98,7 +119,7 @@ impl<'g, E> Flow<'g, E> {
             start: clock::wall().secs,
             up: None,
             down: None,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             is_writing: false,
             is_detached: false,
             has_failed: false,
@@ -114,7 +135,7 @@ impl<'g, E> Flow<'g, E> {
 
     /// Whether there are datagrams that wait for room.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.list.is_empty()
     }
 
     /// Picks a peer and sends it the first datagram, or the status that the session ends with.
@@ -153,7 +174,7 @@ impl<'g, E> Flow<'g, E> {
         if let Err(status) = self.send(&header, first) {
             return Ok(After::Over(status));
         }
-        for datagram in rest {
+        for datagram in rest.list {
             if let Err(status) = self.send(b"", &datagram) {
                 return Ok(After::Over(status));
             }
@@ -192,13 +213,14 @@ impl<'g, E> Flow<'g, E> {
 
     /// There is room to send to the upstream again.
     pub(super) fn drain(&mut self) -> After {
-        while let Some(datagram) = self.waiting.pop_front() {
-            let before = self.waiting.len();
+        while let Some(datagram) = self.waiting.pop() {
+            let before = self.waiting.list.len();
             if let Err(status) = self.send(b"", &datagram) {
                 return After::Over(status);
             }
-            if self.waiting.len() > before {
-                self.waiting.rotate_right(1);
+            if self.waiting.list.len() > before {
+                // It is the first again.
+                self.waiting.list.rotate_right(1);
                 return After::Stay;
             }
         }
@@ -309,7 +331,7 @@ impl<'g, E> Flow<'g, E> {
         match sent {
             Ok(n) => self.s.bytes.to_upstream += n as u64,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.waiting.push_back([header, bytes].concat().into());
+                self.waiting.push([header, bytes].concat());
             }
             Err(error) => {
                 self.has_failed = true;
@@ -322,15 +344,16 @@ impl<'g, E> Flow<'g, E> {
 
     /// Keeps a datagram until it can be sent; lost when there are too many.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
-        let held: usize = self.waiting.iter().map(|datagram| datagram.len()).sum();
-        if self.waiting.is_empty() || held + bytes.len() <= self.s.server.proxy.buffer_size {
-            self.waiting.push_back(bytes.into());
+        if self.waiting.bytes + bytes.len().max(1) <= self.s.server.proxy.buffer_size
+            || self.waiting.list.is_empty()
+        {
+            self.waiting.push(bytes.to_vec());
         }
     }
 
     /// The first datagram that was kept.
-    pub(super) fn take_first(&mut self) -> Box<[u8]> {
-        self.waiting.pop_front().unwrap_or_default()
+    pub(super) fn take_first(&mut self) -> Vec<u8> {
+        self.waiting.pop().unwrap_or_default()
     }
 
     /// A datagram of so many bytes has come from the upstream, or an error.
