@@ -49,7 +49,8 @@ impl Place {
         let socket = Socket::new(Domain::IPV4, kind, None).unwrap();
         // A socket that is bound and does not listen keeps others from getting the port, but not a program that asks
         // for this very port and allows addresses to be used again, as servers do.
-        socket.set_reuse_address(true).unwrap();
+        // For datagrams the system would give one port to two such sockets: there it is allowed once the port is chosen.
+        socket.set_reuse_address(udp.is_none()).unwrap();
         socket.bind(&any.into()).unwrap();
         let address = socket.local_addr().unwrap().as_socket().unwrap();
         if let Some(name) = udp {
@@ -67,10 +68,9 @@ impl Place {
 
     fn datagrams(name: &str, address: SocketAddr, socket: Socket) -> Self {
         if name.starts_with("listen") || name.starts_with("wildcard") {
+            socket.set_reuse_address(true).unwrap();
             return Self::UdpListen(address, socket);
         }
-        // Nobody else may take the port.
-        socket.set_reuse_address(false).unwrap();
         if name.starts_with("refused") {
             // A socket that has a peer takes nothing from others.
             socket.connect(&address.into()).unwrap();
