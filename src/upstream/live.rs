@@ -9,7 +9,7 @@ use crate::conf::model::{LeastTimeMode, UpstreamServer};
 use super::Average;
 
 /// Long ago: before any second of the monotonic clock, as nginx's 0 is to the time of day.
-const NEVER: i64 = i64::MIN / 4;
+pub(super) const NEVER: i64 = i64::MIN / 4;
 
 /// State of all peers of a group.
 #[derive(Clone, Debug)]

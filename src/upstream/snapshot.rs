@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::{
     Average, Group, Peer,
-    live::{State, Times},
+    live::{NEVER, State, Times},
     tries::seconds,
 };
 
@@ -81,7 +81,8 @@ impl Snapshot {
 
 impl Saved {
     fn new(peer: &Peer, state: &State, index: usize, now: i64) -> Self {
-        let age = |then: i64| (then >= 0).then(|| now.saturating_sub(then));
+        // What an older process told may have happened before this one's clock began.
+        let age = |then: i64| (then != NEVER).then(|| now.saturating_sub(then));
         let (live, memory) = (&state.live[index], &state.memory[index]);
         Self {
             addr: peer.text.to_string(),

@@ -381,6 +381,27 @@ fn a_reload_keeps_what_was_learnt() {
     assert_eq!((other.current_weight, other.effective_weight), (0, 5));
 }
 
+/// Two reloads, each into a process whose clock has just begun.
+#[test]
+fn a_bench_outlives_reloads_in_a_row() {
+    let conf = upstream(
+        Method::RoundRobin,
+        vec![server("10.0.0.1:80"), server("10.0.0.2:80")],
+    );
+    let mut group = Arc::new(Group::new(&conf, None, 0));
+    let failed = first(&group, 5_000_000);
+    let index = failed.index();
+    end(failed, Outcome::Failed, 5_000_000);
+    // The ends of three processes: two seconds each, out of ten that it is benched.
+    for now in [5_002_000, 2_000, 2_000] {
+        let snapshot = Snapshot::take([&*group], now);
+        let snapshot = Snapshot::from_text(&snapshot.to_text("http"), "http");
+        group = Arc::new(Group::new(&conf, Some(&snapshot), 0));
+    }
+    let benched = |second| group.state().memory[index].is_benched(second);
+    assert!(benched(0) && benched(4) && !benched(5));
+}
+
 /// A snapshot is not thrown off by what it finds.
 #[test]
 fn a_snapshot_survives_any_text() {
