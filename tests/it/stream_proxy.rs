@@ -1,6 +1,13 @@
 //! Streams: how a session is proxied.
 
-use std::{net::TcpListener, thread};
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use crate::support::{Conn, Subject, both, ours};
 
@@ -41,6 +48,44 @@ fn much_goes_through_both_ways() {
     });
     assert!(sum);
     assert_eq!(log, ["200 12000000 12000000 12000000 12000000"]);
+}
+
+/// B5, as far as streams have it: what a client does not read is not read from its upstream either, and no memory holds it.
+#[test]
+fn a_stalled_client_holds_its_upstream_back() {
+    /// More than the sockets on the way take.
+    const PIECES: usize = 512;
+    const PIECE: usize = 64 << 10;
+    let conf = "stream { server { listen {{listen}} sndbuf=64k; proxy_pass {{a}}; proxy_buffer_size 64k; } }";
+    let seen = both(conf, |s: &mut Subject| {
+        let written = Arc::new(AtomicUsize::new(0));
+        let counter = written.clone();
+        s.backend("a", move |conn| {
+            let piece = vec![b'x'; PIECE];
+            for _ in 0..PIECES {
+                conn.write(&piece);
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        // What the first session needs once and for all.
+        let first = s.connect().rest().len();
+        let before = s.memory();
+        written.store(0, Ordering::Relaxed);
+        let mut client = s.connect();
+        let mut last = 0;
+        let stalled = loop {
+            s.pause(60);
+            let now = written.load(Ordering::Relaxed);
+            if now > 0 && now == last {
+                break now;
+            }
+            last = now;
+        };
+        let held = s.memory().saturating_sub(before);
+        let second = client.rest().len();
+        (first, stalled < PIECES, held < 512 << 10, second)
+    });
+    assert_eq!(seen, (PIECES * PIECE, true, true, PIECES * PIECE));
 }
 
 /// ST1: an end of the client's is the session's, and with `proxy_half_close` it is that direction's.
