@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Client, Conn, Subject, both};
+use crate::support::{Client, Conn, Subject, both, ours};
 
 /// Everything that comes until the program closes.
 fn answer(s: &Subject, name: &str, bytes: impl AsRef<[u8]>) -> String {
@@ -202,6 +202,20 @@ fn the_proxy_protocol_comes_in_and_goes_out() {
         "PROXY TCP6 2001:db8::1 127.0.0.1 1 <port>\r\ntext"
     );
     assert_eq!(lines[2], "text");
+}
+
+/// Version 2 goes out since nginx 1.31.5 only: what one listener says, another understands.
+#[test]
+fn version_2_of_the_proxy_protocol_goes_out() {
+    const CONF: &str = "stream {
+        server { listen {{listen}}; proxy_pass {{listen_inner}}; proxy_protocol v2; }
+        server { listen {{listen_inner}} proxy_protocol; return '$proxy_protocol_addr:$proxy_protocol_port'; }
+    }";
+    ours(CONF, |s: &mut Subject| {
+        let mut client = s.connect();
+        let own = client.address().to_string();
+        assert_eq!(client.rest(), own);
+    });
 }
 
 #[test]

@@ -27,6 +27,11 @@ impl Client {
         }
     }
 
+    /// Its own address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.local_addr().unwrap()
+    }
+
     /// Sends bytes. A program that has closed already is seen when reading.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.stream.write_all(bytes.as_ref()).ok();
