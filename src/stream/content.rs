@@ -18,7 +18,7 @@ use crate::{
         address::{UrlOptions, parse_url},
         model::{Level, PassAddr, StreamHandler},
     },
-    net::{Io, Timer},
+    net::Io,
     vars::Template,
 };
 
@@ -57,7 +57,6 @@ async fn send(s: &mut Session<'_, Io>, text: &Template) -> u16 {
     s.action = Action::Returning;
     let text = text.to_vec(s);
     let mut rest = &*text;
-    let mut timer = Timer::default();
     while !rest.is_empty() {
         let deadline = clock::now().after(RETURN_TIMEOUT);
         let written = poll_fn(|cx| {
@@ -67,7 +66,7 @@ async fn send(s: &mut Session<'_, Io>, text: &Template) -> u16 {
             if s.thread.is_ending() {
                 return Poll::Ready(None);
             }
-            ready!(timer.poll(cx, Some(deadline)));
+            ready!(s.timer.poll(cx, Some(deadline)));
             Poll::Ready(None)
         });
         match written.await {

@@ -13,7 +13,7 @@ use crate::{
     common::{buffer::Buf, clock, errno::Errno},
     conf::model::Level,
     net::{
-        Io, Timer,
+        Io,
         proxy_protocol::{self, HeaderError},
     },
 };
@@ -21,7 +21,6 @@ use crate::{
 /// Takes the header off the connection, or says with which status the session ends.
 pub(super) async fn read(s: &mut Session<'_, Io>) -> Result<(), u16> {
     s.action = Action::ReadingProxyProtocol;
-    let mut timer = Timer::default();
     let deadline = clock::now().after(s.server.core.proxy_protocol_timeout);
     let mut buf = Buf::default();
     let peeked = poll_fn(|cx| {
@@ -31,7 +30,7 @@ pub(super) async fn read(s: &mut Session<'_, Io>) -> Result<(), u16> {
         if s.thread.is_ending() {
             return Poll::Ready(None);
         }
-        timer.poll(cx, Some(deadline)).map(|()| None)
+        s.timer.poll(cx, Some(deadline)).map(|()| None)
     })
     .await;
     match peeked {

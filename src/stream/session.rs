@@ -18,7 +18,7 @@ use crate::{
     },
     conf::model::{Level, Listen, StreamServer},
     log::ErrorSink,
-    net::{Io, client::Client, proxy_protocol::Header},
+    net::{Io, Timer, client::Client, proxy_protocol::Header},
     upstream::Attempts,
     vars::Slots,
 };
@@ -86,6 +86,8 @@ pub(super) struct Session<'g, D> {
     pub places: SmallVec<[Place; 1]>,
     /// How often `pass` has handed it on.
     pub passes: u32,
+    /// Whatever it waits for: a timer that is set already costs less than a new one.
+    pub timer: Timer,
     sink: ErrorSink,
     local: OnceCell<Addr>,
 }
@@ -180,6 +182,7 @@ impl<'g, D: Downstream> Session<'g, D> {
             limit_status: None,
             places: SmallVec::new(),
             passes: 0,
+            timer: Timer::default(),
             sink: live.error_sink(server),
             local: origin.local.map_or_else(OnceCell::new, OnceCell::from),
         }

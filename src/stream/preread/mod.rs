@@ -12,7 +12,7 @@ use super::session::{Action, Downstream, Session};
 use crate::{
     common::{buffer::Buf, clock, errno::Errno, host},
     conf::model::Level,
-    net::{Io, Timer},
+    net::Io,
 };
 
 /// What understands the first bytes.
@@ -65,7 +65,6 @@ pub(super) async fn run<'g>(
 ) -> Result<(), u16> {
     s.action = Action::Prereading;
     let size = s.server.core.preread_buffer_size;
-    let mut timer = Timer::default();
     let deadline = clock::now().after(s.server.core.preread_timeout);
     let mut seen = 0;
     loop {
@@ -76,7 +75,7 @@ pub(super) async fn run<'g>(
                 Poll::Pending if s.thread.is_ending() => return Poll::Ready(None),
                 Poll::Pending => {}
             }
-            timer.poll(cx, Some(deadline)).map(|()| None)
+            s.timer.poll(cx, Some(deadline)).map(|()| None)
         })
         .await;
         match peeked {

@@ -14,7 +14,7 @@ use crate::{
     common::{addr::Addr, clock},
     conf::{address::parse_addr_port, model::Level},
     net::{
-        Io, Timer,
+        Io,
         connect::{ConnectError, ConnectOptions, connect},
     },
     stream::session::{Action, Downstream, Session},
@@ -69,10 +69,9 @@ pub(super) async fn run<D: Downstream>(
 ) -> Result<Peer, u16> {
     let options = options(s, bind);
     let (mut tries, hash_key) = walk(s, group);
-    let mut timer = Timer::default();
     loop {
         let mut lease = pick(s, &mut tries, &hash_key)?;
-        match attempt(s, &lease, &options, &mut timer).await {
+        match attempt(s, &lease, &options).await {
             Ok(io) => {
                 if s.server.core.tcp_nodelay {
                     // Without it small pieces are later, not lost.
@@ -152,7 +151,6 @@ async fn attempt<D: Downstream>(
     s: &mut Session<'_, D>,
     lease: &Lease,
     options: &ConnectOptions,
-    timer: &mut Timer,
 ) -> Result<Io, Fail> {
     let deadline = clock::now().after(s.server.proxy.connect_timeout);
     let mut connecting = pin!(connect(&lease.peer().addr, options));
@@ -163,7 +161,7 @@ async fn attempt<D: Downstream>(
         if s.thread.is_ending() {
             return Poll::Ready(Err(Fail::Ending));
         }
-        ready!(timer.poll(cx, Some(deadline)));
+        ready!(s.timer.poll(cx, Some(deadline)));
         Poll::Ready(Ok(None))
     })
     .await?;

@@ -19,7 +19,7 @@ use crate::{
         model::{Level, ProxyProtocol},
         value,
     },
-    net::{Io, Timer, connect::is_network_error, proxy_protocol::write},
+    net::{Io, connect::is_network_error, proxy_protocol::write},
     stream::session::{Action, Downstream, Session},
     upstream::Outcome,
     vars::Template,
@@ -33,7 +33,6 @@ struct Relay {
     up: Way,
     /// From the upstream.
     down: Way,
-    timer: Timer,
     /// When it has been idle for too long; None while a rate makes it wait.
     deadline: Option<Now>,
     /// The first byte of the peer, or its end, has been seen.
@@ -68,7 +67,6 @@ pub(super) async fn run(s: &mut Session<'_, Io>, peer: Peer, start: i64) -> u16 
         peer,
         up: Way::new(rate(s, &conf.upload_rate, start), &first),
         down: Way::new(rate(s, &conf.download_rate, start), b""),
-        timer: Timer::default(),
         deadline: None,
         has_begun: false,
     };
@@ -117,12 +115,12 @@ impl Relay {
                 .chain(self.down.pausing(now));
             if let Some(until) = pauses.min() {
                 self.deadline = None;
-                ready!(self.timer.poll(cx, Some(until)));
+                ready!(s.timer.poll(cx, Some(until)));
             } else {
                 if moved || self.deadline.is_none() {
                     self.deadline = Some(now.after(timeout));
                 }
-                ready!(self.timer.poll(cx, self.deadline));
+                ready!(s.timer.poll(cx, self.deadline));
                 return Poll::Ready(End::Idle);
             }
         }
