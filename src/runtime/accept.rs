@@ -93,10 +93,11 @@ pub(super) async fn accept(door: Door) {
                     });
                 } else {
                     let engines = door.engines.clone();
-                    tokio::task::spawn_local(async move {
+                    // A task is copied several times before it runs, and where it ends.
+                    tokio::task::spawn_local(Box::pin(async move {
                         engines.serve(arrival, number).await;
                         drop(entered);
-                    });
+                    }));
                 }
             }
             Err(error) => {
