@@ -1,5 +1,7 @@
 //! Numbers as text, without the machinery of formatting.
 
+use std::net::Ipv4Addr;
+
 /// Appends a decimal number.
 pub fn push(out: &mut Vec<u8>, number: u64) {
     push_padded(out, number, 1);
@@ -10,6 +12,22 @@ pub fn push_seconds(out: &mut Vec<u8>, millis: u64) {
     push(out, millis / 1000);
     out.push(b'.');
     push_padded(out, millis % 1000, 3);
+}
+
+/// An IPv4 address with its dots.
+pub fn ipv4<T: for<'a> From<&'a str>>(ip: Ipv4Addr) -> T {
+    let mut text = String::with_capacity(15);
+    for (index, octet) in ip.octets().into_iter().enumerate() {
+        if index > 0 {
+            text.push('.');
+        }
+        for (unit, digit) in [(100, octet / 100), (10, octet / 10 % 10), (1, octet % 10)] {
+            if octet >= unit || unit == 1 {
+                text.push(char::from(b'0' + digit));
+            }
+        }
+    }
+    T::from(&text)
 }
 
 /// Appends a decimal number of at least `width` digits.
@@ -27,6 +45,13 @@ fn push_padded(out: &mut Vec<u8>, mut number: u64, width: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses() {
+        for text in ["0.0.0.0", "127.0.0.1", "10.20.105.99", "255.100.250.110"] {
+            assert_eq!(ipv4::<String>(text.parse().unwrap()), text);
+        }
+    }
 
     #[test]
     fn numbers_and_seconds() {

@@ -47,13 +47,14 @@ pub trait Connected {
 impl Client {
     /// The client at the other end of a connection.
     pub fn of(addr: &Addr) -> Self {
-        let text = match addr {
-            Addr::Inet(addr) => addr.ip().to_string(),
-            Addr::Unix(_) => "unix:".to_owned(),
+        let text = match addr.ip() {
+            Some(IpAddr::V4(ip)) => decimal::ipv4(ip),
+            Some(IpAddr::V6(ip)) => ip.to_string().into(),
+            None => "unix:".into(),
         };
         Self {
             addr: addr.clone(),
-            text: text.into(),
+            text,
         }
     }
 }
