@@ -148,8 +148,7 @@ async fn serve(
                         break;
                     }
                     // Requests that are still open then are dropped with the runtime; sessions say that they end.
-                    engines.stream.end_sessions();
-                    tokio::task::yield_now().await;
+                    engines.stream.end_sessions().await;
                 } else {
                     drain(&mut commands, &count, &access).await;
                 }

@@ -74,9 +74,17 @@ impl Thread {
     }
 
     /// Ends all sessions: the time that `worker_shutdown_timeout` gives them is over. Until then they go on, as in nginx.
-    pub fn end_sessions(&self) {
+    pub async fn end_sessions(&self) {
         self.ending.set(true);
         self.wake();
+        // Not all of them run before the runtime comes back here.
+        let most = self.sessions.borrow().len();
+        for _ in 0..most {
+            tokio::task::yield_now().await;
+            if self.sessions.borrow().is_empty() {
+                break;
+            }
+        }
     }
 
     /// Whether sessions have to end now.

@@ -243,21 +243,30 @@ fn sessions_end_when_a_worker_s_time_is_over() {
         log_format a '$status $bytes_received'; access_log {{dir}}/access.log a;
         server { listen {{listen}}; proxy_pass {{a}}; }
     }";
-    let (end, _code, lines, _error) = both(CONF, |s: &mut Subject| {
+    const MANY: usize = 100;
+    let (ends, _code, lines, _error) = both(CONF, |s: &mut Subject| {
         echo(s);
-        let mut client = s.connect();
-        exchange(&mut client, "one");
+        let mut clients: Vec<_> = (0..MANY).map(|_| s.connect()).collect();
+        for client in &mut clients {
+            exchange(client, "one");
+        }
         s.signal(Signal::SIGQUIT);
-        let end = client.rest();
+        let ends: String = clients
+            .into_iter()
+            .map(|mut client| client.rest())
+            .collect();
         let code = s.wait_end();
         (
-            end,
+            ends,
             code,
-            s.log("access.log", 1),
+            s.log("access.log", MANY),
             s.error("shutdown timeout"),
         )
     });
-    assert_eq!((end, lines), (String::new(), vec!["200 3".to_owned()]));
+    assert_eq!(
+        (ends, lines),
+        (String::new(), vec!["200 3".to_owned(); MANY])
+    );
 }
 
 #[test]
