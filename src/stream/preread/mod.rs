@@ -23,14 +23,11 @@ pub(super) trait Reader<'g, D> {
 
 /// What a look at the first bytes led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "there is no reader yet")]
 pub(super) enum Progress {
     /// More bytes are needed.
     More,
     /// The session goes on: everything is known, or it will never be.
     Done,
-    /// The session ends with this status.
-    Refused(u16),
 }
 
 /// What has to read the first bytes of this session; None when nothing has.
@@ -92,7 +89,6 @@ pub(super) async fn run<'g>(
         }
         match reader.read(s, buf.filled()) {
             Progress::Done => return Ok(()),
-            Progress::Refused(status) => return Err(status),
             Progress::More if seen >= size => {
                 s.log(Level::Error, format_args!("preread buffer full"));
                 return Err(400);
