@@ -7,7 +7,7 @@ use crate::{
     common::clock,
     conf::model::{self, Location},
     log::{ErrorSink, Logs},
-    net::listen,
+    net::{client, listen},
     upstream::{Group, Snapshot},
 };
 
@@ -49,10 +49,6 @@ impl Live {
                 }
             });
         }
-        let hostname = nix::unistd::gethostname()
-            .ok()
-            .and_then(|name| name.into_string().ok())
-            .unwrap_or_default();
         let main_sink = logs.main();
         Arc::new(Self {
             groups,
@@ -60,7 +56,7 @@ impl Live {
                 .map(|http| listen::behind(&http.listens))
                 .unwrap_or_default(),
             counts: Counts::default(),
-            hostname,
+            hostname: client::hostname(),
             sinks,
             main_sink,
             config,

@@ -44,6 +44,13 @@ pub trait Connected {
     fn report_fact(&self, error: FactError<'_>);
 }
 
+/// The name of this host for `$hostname`; empty when it has none that is text.
+pub fn hostname() -> String {
+    let name = nix::unistd::gethostname().ok();
+    name.and_then(|name| name.into_string().ok())
+        .unwrap_or_default()
+}
+
 impl Client {
     /// The client at the other end of a connection.
     pub fn of(addr: &Addr) -> Self {

@@ -6,7 +6,7 @@ use crate::{
     common::{addr::Addr, clock, hash::FnvMap, occupancy::Occupancy},
     conf::model::{self, StreamServer},
     log::{ErrorSink, Logs},
-    net::listen,
+    net::{client, listen},
     upstream::{Group, Snapshot},
 };
 
@@ -54,10 +54,6 @@ impl Live {
             .filter_map(|server| Some((server, server.core.error_log.as_ref()?)))
             .map(|(server, logs_of)| (address(server), logs.sink(logs_of)))
             .collect();
-        let hostname = nix::unistd::gethostname()
-            .ok()
-            .and_then(|name| name.into_string().ok())
-            .unwrap_or_default();
         Arc::new(Self {
             groups,
             sockets: stream
@@ -68,7 +64,7 @@ impl Live {
                 .map(|options| (!options.udp).then(|| options.addr.clone()))
                 .collect(),
             zones,
-            hostname,
+            hostname: client::hostname(),
             sinks,
             main_sink: logs.main(),
             config,

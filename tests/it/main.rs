@@ -33,5 +33,6 @@ mod stream;
 mod stream_preread;
 mod stream_proxy;
 mod stream_udp;
+mod stream_udp_life;
 mod timeouts;
 mod upgrade;

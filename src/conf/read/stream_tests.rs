@@ -6,25 +6,12 @@ use ipnet::IpNet;
 
 use crate::{
     common::addr::Addr,
-    conf::{LoadOptions, load, model::*},
+    conf::{model::*, read::tests::model_of},
     vars::{Part, SlotId, Template, VarId},
 };
 
-fn config(text: &str) -> Config {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("x.conf");
-    std::fs::write(&file, format!("events {{ }}\n{text}\n")).unwrap();
-    let options = LoadOptions {
-        file,
-        prefix: "/p".into(),
-        globals: Vec::new(),
-        error_log: None,
-    };
-    load(&options).unwrap_or_else(|error| panic!("{error}"))
-}
-
 fn stream(text: &str) -> Stream {
-    config(&format!("stream {{\n{text}\n}}")).stream.unwrap()
+    model_of(&format!("stream {{\n{text}\n}}")).stream.unwrap()
 }
 
 fn fixed(addr: &str) -> Addr {
@@ -255,7 +242,7 @@ fn methods_have_modes_of_their_own() {
 /// `http` and `stream` may each define what the other has or defines.
 #[test]
 fn the_realms_share_no_names() {
-    let config = config(
+    let config = model_of(
         "stream {
             map $protocol $uri { default s; }
             upstream u { server 127.0.0.1:1; }

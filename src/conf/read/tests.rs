@@ -7,10 +7,11 @@ use crate::{
     vars::{Part, Template, VarId},
 };
 
-fn config(http: &str) -> Config {
+/// The model of a file with this text and `events`.
+pub(super) fn model_of(text: &str) -> Config {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("x.conf");
-    std::fs::write(&file, format!("events {{ }}\nhttp {{\n{http}\n}}\n")).unwrap();
+    std::fs::write(&file, format!("events {{ }}\n{text}\n")).unwrap();
     let options = LoadOptions {
         file,
         prefix: "/p".into(),
@@ -18,6 +19,10 @@ fn config(http: &str) -> Config {
         error_log: None,
     };
     load(&options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn config(http: &str) -> Config {
+    model_of(&format!("http {{\n{http}\n}}"))
 }
 
 fn http(text: &str) -> Http {
