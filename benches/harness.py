@@ -1,5 +1,5 @@
 """What the benches share: programs to compare with, a process on its own core, its CPU time and its memory."""
-import os, pathlib, resource, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
+import ctypes, os, pathlib, resource, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
@@ -204,6 +204,31 @@ def begin():
         print(f"the machine is busy (load average {busy:.1f}): latencies will show it")
     if PROXY_CORE == LOAD_CORE:
         print("one core only: proxy and load share it")
+
+
+# The network
+
+CLONE_NEWNET = 0x40000000
+
+
+def own_loopback():
+    """Goes to a network namespace of its own, where connections are controlled by cubic as on any Linux that nobody has told
+    otherwise. With a machine's bbr the timers of its pacing cost more than what relays do, on nginx's account and on ours.
+    Programs must be there already: nothing can be fetched afterwards."""
+    routes = [["ip", "route", "replace", "local", address, "dev", "lo", "table", "local", "proto", "kernel", "scope", "host",
+               "src", "127.0.0.1", "congctl", "cubic"] for address in ("127.0.0.0/8", "127.0.0.1")]
+    try:
+        if not shutil.which("ip"):
+            raise OSError("there is no ip (iproute2)")
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "unshare")
+        for command in (["ip", "link", "set", "lo", "up"], *routes):
+            subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"no network namespace of its own: {error}")
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        used = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    print(f"congestion control: {used.rstrip(bytes(1)).decode()}", flush=True)
 
 
 # Measuring
