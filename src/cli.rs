@@ -13,7 +13,7 @@ use std::{
 use crate::{
     conf::{self, LoadOptions, model},
     log::{self, Logs},
-    process::{self, Startup},
+    process::{self, Inherited, Startup},
 };
 
 /// Where things are when the command line does not say. DIFFERS(paths): they are ours, beside those of an nginx.
@@ -176,6 +176,9 @@ impl Arguments {
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: Vec<String>) -> ExitCode {
+    // Before anything is opened: numbers of descriptors are taken at their word.
+    let inherited = Inherited::take();
+    process::claim_title();
     let arguments = match Arguments::parse(args.iter().skip(1).cloned()) {
         Ok(arguments) => arguments,
         Err(message) => {
@@ -201,10 +204,12 @@ pub fn run(args: Vec<String>) -> ExitCode {
             &arguments,
             config,
             Startup {
+                binary: process::binary(&args),
                 options,
                 logs,
                 args,
             },
+            inherited,
         ),
         Err(error) => {
             process::warn(&logs, error.warnings());
@@ -228,7 +233,12 @@ pub fn run(args: Vec<String>) -> ExitCode {
 }
 
 /// Does what the arguments ask for, once the configuration is read. None: it failed, and why is logged.
-fn act(arguments: &Arguments, config: model::Config, startup: Startup) -> Option<ExitCode> {
+fn act(
+    arguments: &Arguments,
+    config: model::Config,
+    startup: Startup,
+    inherited: Inherited,
+) -> Option<ExitCode> {
     process::warn(&startup.logs, &config.warnings);
     syntax_is_ok(arguments, &startup.options);
     if let (Some(signal), false) = (&arguments.signal, arguments.test) {
@@ -236,7 +246,7 @@ fn act(arguments: &Arguments, config: model::Config, startup: Startup) -> Option
         return sent.then_some(ExitCode::SUCCESS);
     }
     if !arguments.test {
-        return process::run(config, startup);
+        return process::run(config, startup, inherited);
     }
     let file = startup.options.file.display().to_string();
     let config = process::test(config, &startup.logs)?;

@@ -20,6 +20,7 @@ use super::{
     Io,
     bind::{self, Reported},
     datagrams::Datagrams,
+    sockopt,
 };
 use crate::{
     common::{addr::Addr, errno::Errno},
@@ -94,6 +95,17 @@ pub struct Listeners {
     list: Vec<Listener>,
 }
 
+/// Who opened a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This program.
+    Here,
+    /// The binary whose place this one takes; while it runs the file of a Unix socket is its own to delete.
+    OlderBinary,
+    /// A service manager, which keeps it open.
+    Manager,
+}
+
 /// One address and its sockets: one, or with `reuseport` one for each thread.
 ///
 /// For datagrams there is one for each thread in any case. The system chooses among them by both addresses, so that all
@@ -105,6 +117,7 @@ pub struct Listeners {
 struct Listener {
     addr: Addr,
     udp: bool,
+    origin: Origin,
     backlog: i32,
     deferred: bool,
     sockets: Vec<Arc<Socket>>,
@@ -147,24 +160,19 @@ impl Listeners {
         None
     }
 
-    /// Sockets that a process before this one left open, by number, to be used by [`Self::open`].
-    pub fn inherited(fds: Vec<OwnedFd>, report: Report<'_>) -> Self {
-        let mut list: Vec<Listener> = Vec::new();
+    /// Sockets that a process before this one left open, to be used by [`Self::open`].
+    pub fn inherited(fds: Vec<OwnedFd>, origin: Origin, report: Report<'_>) -> Self {
+        let mut listeners = Self::default();
+        listeners.add(fds, origin, report);
+        listeners
+    }
+
+    /// Adds more of them.
+    pub fn add(&mut self, fds: Vec<OwnedFd>, origin: Origin, report: Report<'_>) {
         for fd in fds {
             let number = fd.as_raw_fd();
-            let socket = Socket::from(fd);
-            let udp = socket.r#type().is_ok_and(|kind| kind == Type::DGRAM);
-            match local_addr(&socket) {
-                Ok(addr) => match list.iter_mut().find(|l| l.addr == addr && l.udp == udp) {
-                    Some(listener) => listener.sockets.push(Arc::new(socket)),
-                    None => list.push(Listener {
-                        addr,
-                        udp,
-                        backlog: -1,
-                        deferred: false,
-                        sockets: vec![Arc::new(socket)],
-                    }),
-                },
+            match Listener::inherited(fd, origin) {
+                Ok(new) => self.join(new),
                 Err(error) => report(
                     Level::Crit,
                     format_args!(
@@ -174,13 +182,26 @@ impl Listeners {
                 ),
             }
         }
-        Self { list }
+    }
+
+    fn join(&mut self, new: Listener) {
+        let same = |l: &&mut Listener| l.addr == new.addr && l.udp == new.udp;
+        match self.list.iter_mut().find(same) {
+            Some(listener) => listener.sockets.extend(new.sockets),
+            None => self.list.push(new),
+        }
     }
 
     /// The descriptors, for a new binary.
     pub fn fds(&self) -> Vec<RawFd> {
         let sockets = self.list.iter().flat_map(|listener| &listener.sockets);
         sockets.map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Whether programs that are executed keep the sockets open.
+    pub fn set_inheritable(&self, on: bool) -> io::Result<()> {
+        let mut sockets = self.list.iter().flat_map(|listener| &listener.sockets);
+        sockets.try_for_each(|socket| socket.set_cloexec(!on))
     }
 
     /// Thread number `thread`'s share of each socket. Needs tokio's context.
@@ -203,9 +224,9 @@ impl Listeners {
 
     /// Removes the files of Unix sockets that `kept` does not have; before this is dropped after a reload.
     pub fn retire(&self, kept: &Self, report: Report<'_>) {
-        for Listener { addr, .. } in &self.list {
+        for Listener { addr, origin, .. } in &self.list {
             let gone = !kept.list.iter().any(|listener| listener.addr == *addr);
-            if let (Addr::Unix(path), true) = (addr, gone) {
+            if let (Addr::Unix(path), true) = (addr, gone && *origin != Origin::Manager) {
                 report(
                     Level::Warn,
                     format_args!("deleting socket {}", path.display()),
@@ -215,10 +236,16 @@ impl Listeners {
         }
     }
 
-    /// Removes the files of Unix sockets; before this is dropped at the end of the program.
-    pub fn close(&self, report: Report<'_>) {
-        for Listener { addr, .. } in &self.list {
-            if let Addr::Unix(path) = addr {
+    /// Removes the files of Unix sockets; before this is dropped at the end of the program. `has_older`: the binary whose
+    /// sockets these were still runs.
+    pub fn close(&self, has_older: bool, report: Report<'_>) {
+        for Listener { addr, origin, .. } in &self.list {
+            let is_ours = match origin {
+                Origin::Here => true,
+                Origin::OlderBinary => !has_older,
+                Origin::Manager => false,
+            };
+            if let (Addr::Unix(path), true) = (addr, is_ours) {
                 bind::delete(path, report);
             }
         }
@@ -236,6 +263,25 @@ fn local_addr(socket: &Socket) -> io::Result<Addr> {
 }
 
 impl Listener {
+    /// A socket that was open before; its length of queue is unknown.
+    fn inherited(fd: OwnedFd, origin: Origin) -> io::Result<Self> {
+        let socket = Socket::from(fd);
+        let addr = local_addr(&socket)?;
+        socket.set_nonblocking(true)?;
+        let udp = socket.r#type()? == Type::DGRAM;
+        let deferred = !udp
+            && nix::sys::socket::getsockopt(&socket, sockopt::DeferAccept)
+                .is_ok_and(|seconds| seconds > 0);
+        Ok(Self {
+            addr,
+            udp,
+            origin,
+            backlog: -1,
+            deferred,
+            sockets: vec![Arc::new(socket)],
+        })
+    }
+
     /// The sockets of `previous` for the address of `options`, if it has any.
     fn inherit(
         options: &ListenOptions,
@@ -266,6 +312,7 @@ impl Listener {
         Self {
             addr: options.addr.clone(),
             udp: options.udp,
+            origin: old.map_or(Origin::Here, |old| old.origin),
             backlog: old.map_or(options.backlog, |old| old.backlog),
             deferred: old.is_some_and(|old| old.deferred),
             sockets,

@@ -5,13 +5,18 @@
 
 mod control;
 mod cycle;
+mod inherit;
+mod launch;
 mod master;
+mod notify;
 mod pid;
 mod signals;
 mod sys;
+mod title;
+mod upgrade;
 mod worker;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use nix::{sys::signal::Signal, unistd::Pid};
 
@@ -22,9 +27,10 @@ use crate::{
         model::{Config, Level},
     },
     log::{self, Logs},
-    net::listen::Listeners,
 };
 use cycle::{Before, Cycle};
+pub use inherit::Inherited;
+use launch::Launch;
 
 /// How the program was started.
 #[derive(Clone, Debug)]
@@ -35,6 +41,30 @@ pub struct Startup {
     pub logs: Logs,
     /// The command line.
     pub args: Vec<String>,
+    /// The program's file, for a new binary.
+    pub binary: PathBuf,
+}
+
+/// What a process begins with besides its configuration.
+#[derive(Debug)]
+struct Start {
+    /// What an older binary knew of the peers.
+    snapshot: Option<String>,
+    /// An older binary started this one.
+    is_upgrade: bool,
+    launch: Launch,
+}
+
+/// The program's file: the name by which it was called where that is a path, so that a new binary in its place is found.
+pub fn binary(args: &[String]) -> PathBuf {
+    let called = args.first().filter(|name| name.contains('/'));
+    let running = || std::env::current_exe().unwrap_or_default();
+    called.map_or_else(running, PathBuf::from)
+}
+
+/// Prepares the process for titles in `ps`. First of all, and never again may anybody look at the arguments.
+pub fn claim_title() {
+    title::claim();
 }
 
 /// Logs that the program cannot go on.
@@ -89,22 +119,19 @@ pub fn send_signal(word: &str, config: &Config, logs: &Logs) -> bool {
 }
 
 /// Serves until a signal ends it. None: it could not start, and why is logged.
-pub fn run(config: Config, startup: Startup) -> Option<ExitCode> {
-    let inherited = Listeners::default();
-    let cycle = Cycle::open(config, &Before::Start(&inherited), startup.logs.main())?;
+pub fn run(config: Config, startup: Startup, mut inherited: Inherited) -> Option<ExitCode> {
+    let listeners = inherited.listeners(startup.logs.main());
+    let cycle = Cycle::open(config, &Before::Start(&listeners), startup.logs.main())?;
+    drop(listeners);
     let main = &cycle.config.main;
     let version = env!("CARGO_PKG_VERSION");
     cycle.log(Level::Notice, format_args!("headwater/{version}"));
-    if main.daemon {
-        match sys::fork() {
-            Ok(sys::Fork::Parent(_)) => return Some(ExitCode::SUCCESS),
-            Ok(sys::Fork::Child) => {}
-            Err(error) => return failed(&cycle, "fork()", &error),
-        }
-        if let Err((what, error)) = sys::detach() {
-            return failed(&cycle, what, &error);
-        }
-    }
+    let is_upgrade = inherited.is_upgrade();
+    let launch = match launch::background(main.daemon && !is_upgrade) {
+        Ok(launch::Side::Parent(code)) => return Some(code),
+        Ok(launch::Side::Service(launch)) => launch,
+        Err((what, error)) => return failed(&cycle, what, &error),
+    };
     if let Err(message) = pid::write(&main.pid) {
         emerg(&cycle.logs, &message);
         return None;
@@ -116,10 +143,15 @@ pub fn run(config: Config, startup: Startup) -> Option<ExitCode> {
         );
     }
     log::set_console(false);
+    let start = Start {
+        snapshot: inherited.state(),
+        is_upgrade,
+        launch,
+    };
     if main.master_process {
-        master::run(cycle, startup)
+        master::run(cycle, startup, start)
     } else {
-        worker::run_alone(cycle, startup)
+        worker::run_alone(cycle, startup, start)
     }
 }
 

@@ -1,6 +1,11 @@
 //! What only the operating system can do to a process; all unsafe code of the crate is here.
 
-use std::{ffi::CString, fs::OpenOptions, io};
+use std::{
+    ffi::CString,
+    fs::OpenOptions,
+    io,
+    os::fd::{FromRawFd as _, OwnedFd, RawFd},
+};
 
 use nix::{
     libc,
@@ -27,6 +32,39 @@ pub(super) fn fork() -> io::Result<Fork> {
     match unsafe { unistd::fork() }? {
         ForkResult::Parent { child } => Ok(Fork::Parent(child)),
         ForkResult::Child => Ok(Fork::Child),
+    }
+}
+
+/// Takes over a descriptor that the program before this one left open, by its number. None: there is none, or it is one of
+/// the first three. Only at the start, before anything else is open: then nobody else here owns it.
+#[expect(
+    unsafe_code,
+    reason = "a number from the environment becomes a descriptor"
+)]
+pub(super) fn take_descriptor(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: a system call with plain numbers; it fails for a number that is not open.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if number <= libc::STDERR_FILENO || flags < 0 {
+        return None;
+    }
+    // SAFETY: it is open, and the caller says that nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    let close_on_exec = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC);
+    nix::fcntl::fcntl(&fd, close_on_exec).ok()?;
+    Some(fd)
+}
+
+/// Moves the environment to memory of its own, so that what the system put behind the arguments is free for a title. Only at
+/// the start, while there is one thread.
+#[expect(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "there is one thread, and the environment stays the same"
+)]
+pub(super) fn move_environment() {
+    for (name, value) in std::env::vars_os() {
+        // SAFETY: the caller says that there is one thread.
+        unsafe { std::env::set_var(name, value) };
     }
 }
 

@@ -7,18 +7,21 @@ use std::{
     io,
     os::{fd::AsFd, unix::net::UnixStream},
     process::ExitCode,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 
 use super::{
-    Startup,
-    control::{Command, WorkerEnd},
+    Start, Startup,
+    control::{Command, Message, WorkerEnd},
     cycle::{Before, Cycle, reporter},
     pid,
     signals::{self, Received, Signals},
-    sys,
+    sys, title,
 };
 use crate::{
     common::{clock, errno::Errno},
@@ -46,6 +49,7 @@ pub(super) struct Setup<'a> {
 /// Runs a worker in a process of its own, to its end.
 pub(super) fn run(setup: Setup<'_>) -> ExitCode {
     let Setup { cycle, control, .. } = setup;
+    title::set("worker process");
     if !take_on_limits(cycle) {
         return ExitCode::from(FATAL);
     }
@@ -70,13 +74,14 @@ pub(super) fn run(setup: Setup<'_>) -> ExitCode {
     }
     // The threads have their own; a socket that nobody accepts from must not stay open.
     drop(setup.listeners);
-    control.ready();
+    control.send(&Message::Ready);
     let worker = Worker {
         logs: cycle.logs.clone(),
         signals,
         current: running,
         old: Vec::new(),
-        control: Some(control),
+        control: Some(Arc::new(control)),
+        pinged: Arc::default(),
         alone: None,
         daemonized: setup.daemonized,
         state: State::Serving,
@@ -85,11 +90,13 @@ pub(super) fn run(setup: Setup<'_>) -> ExitCode {
 }
 
 /// Runs master and worker in one process (`master_process off`).
-pub(super) fn run_alone(cycle: Cycle, startup: Startup) -> Option<ExitCode> {
+pub(super) fn run_alone(cycle: Cycle, startup: Startup, start: Start) -> Option<ExitCode> {
     let signals = Signals::new();
     let blocked = signals::block();
-    let running = Running::start(&cycle.config, &cycle.logs, &cycle.listeners, None);
+    let snapshot = start.snapshot.as_deref();
+    let running = Running::start(&cycle.config, &cycle.logs, &cycle.listeners, snapshot);
     let unblocked = signals::unblock();
+    start.launch.done();
     match (signals, blocked.and(unblocked), running) {
         (Ok(signals), Ok(()), Ok(running)) => {
             let worker = Worker {
@@ -98,6 +105,7 @@ pub(super) fn run_alone(cycle: Cycle, startup: Startup) -> Option<ExitCode> {
                 current: running,
                 old: Vec::new(),
                 control: None,
+                pinged: Arc::default(),
                 daemonized: cycle.config.main.daemon,
                 alone: Some((cycle, startup)),
                 state: State::Serving,
@@ -191,7 +199,9 @@ struct Worker {
     current: Running,
     /// Generations before the last reload that still have requests; only without a master.
     old: Vec<Running>,
-    control: Option<WorkerEnd>,
+    control: Option<Arc<WorkerEnd>>,
+    /// The master waits for an answer of all threads.
+    pinged: Arc<AtomicBool>,
     /// What the master would have.
     alone: Option<(Cycle, Startup)>,
     daemonized: bool,
@@ -202,7 +212,7 @@ impl Worker {
     fn serve(mut self) -> ExitCode {
         loop {
             let mut fds = vec![self.current.ended.as_fd()];
-            fds.extend(self.control.as_ref().map(WorkerEnd::fd));
+            fds.extend(self.control.as_ref().map(|control| control.fd()));
             fds.extend(self.old.iter().map(|old| old.ended.as_fd()));
             let woken = self.signals.wait(&fds, None);
             for received in woken.signals {
@@ -255,14 +265,35 @@ impl Worker {
             Some(Command::Quit) => self.quit(),
             Some(Command::Terminate) => self.terminate(),
             Some(Command::Reopen) => self.reopen(),
-            Some(Command::Snapshot) => control.answer(&self.current.generation.snapshot()),
+            Some(Command::Snapshot) => {
+                control.send(&Message::Snapshot(self.current.generation.snapshot()));
+            }
+            Some(Command::Ping) => self.ping(),
         }
+    }
+
+    /// Answers the master once all threads have answered: in a thread of its own, because one that hangs never does.
+    fn ping(&self) {
+        let Some(control) = self.control.clone() else {
+            return;
+        };
+        if self.pinged.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (answers, pinged) = (self.current.generation.ping(), self.pinged.clone());
+        std::thread::spawn(move || {
+            // It is closed when the last thread has dropped its end.
+            answers.recv().ok();
+            pinged.store(false, Ordering::Release);
+            control.send(&Message::Pong);
+        });
     }
 
     fn quit(&mut self) {
         if self.state == State::Serving {
             self.state = State::Quitting;
             self.log(Level::Notice, format_args!("gracefully shutting down"));
+            title::set("worker process is shutting down");
             self.current.generation.quit();
             self.close_listeners();
         }
@@ -272,7 +303,7 @@ impl Worker {
     fn close_listeners(&mut self) {
         if let Some((cycle, _)) = &mut self.alone {
             let listeners = std::mem::take(&mut cycle.listeners);
-            listeners.close(&mut reporter(cycle.logs.main()));
+            listeners.close(false, &mut reporter(cycle.logs.main()));
         }
     }
 
@@ -299,7 +330,7 @@ impl Worker {
         let Some((cycle, startup)) = &mut self.alone else {
             return;
         };
-        let Some(new) = load(cycle, startup) else {
+        let Ok(new) = load(cycle, startup) else {
             return;
         };
         let snapshot = self.current.generation.snapshot();
@@ -349,16 +380,18 @@ impl Worker {
     }
 }
 
-/// A new cycle for a reload; None: it failed, which is logged, and the old one goes on.
-pub(super) fn load(cycle: &Cycle, startup: &Startup) -> Option<Cycle> {
+/// A new cycle for a reload. The error, which is logged, says why there is none; the old one goes on.
+pub(super) fn load(cycle: &Cycle, startup: &Startup) -> Result<Cycle, String> {
     match conf::load(&startup.options) {
         Ok(config) => {
             super::warn(&cycle.logs, &config.warnings);
-            Cycle::open(config, &Before::Cycle(cycle), cycle.logs.main())
+            let new = Cycle::open(config, &Before::Cycle(cycle), cycle.logs.main());
+            new.ok_or_else(|| "the error log says why".to_owned())
         }
         Err(error) => {
-            super::emerg(&cycle.logs, &error.to_string());
-            None
+            let message = error.to_string();
+            super::emerg(&cycle.logs, &message);
+            Err(message)
         }
     }
 }

@@ -6,7 +6,15 @@
 mod accept;
 mod thread;
 
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender},
+    },
+    time::Duration,
+};
 
 use tokio::sync::mpsc;
 
@@ -93,11 +101,19 @@ impl Generation {
 
     /// Hands the threads' log lines over to the writers.
     pub fn flush_logs(&self) {
+        self.ask(Command::Flush).recv_timeout(FLUSH_PATIENCE).ok();
+    }
+
+    /// Asks all threads whether they still turn; the channel is closed when the last of them has answered.
+    pub fn ping(&self) -> Receiver<()> {
+        self.ask(Command::Ping)
+    }
+
+    /// Each thread drops its end when it is through; one that has ended has no end to drop.
+    fn ask(&self, command: fn(Sender<()>) -> Command) -> Receiver<()> {
         let (done, waiting) = std::sync::mpsc::channel();
-        self.send(|| Command::Flush(done.clone()));
-        drop(done);
-        // Each thread drops its end when it is through.
-        waiting.recv_timeout(FLUSH_PATIENCE).ok();
+        self.send(|| command(done.clone()));
+        waiting
     }
 
     /// What the next generation should know of the peers.

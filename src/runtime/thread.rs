@@ -32,6 +32,8 @@ pub(super) enum Command {
     Terminate,
     /// Hand over log lines, then drop the sender.
     Flush(std::sync::mpsc::Sender<()>),
+    /// Drop the sender: the thread turns.
+    Ping(std::sync::mpsc::Sender<()>),
 }
 
 /// What a thread is made of.
@@ -137,6 +139,7 @@ async fn serve(
     while let Some(command) = commands.recv().await {
         match command {
             Command::Flush(done) => flush(&access, done),
+            Command::Ping(done) => drop(done),
             Command::Terminate => break,
             Command::Quit => {
                 doors.iter().for_each(JoinHandle::abort);
@@ -170,7 +173,7 @@ async fn drain(
         loop {
             match commands.poll_recv(cx) {
                 Poll::Ready(Some(Command::Flush(done))) => flush(access, done),
-                Poll::Ready(Some(Command::Quit)) => {}
+                Poll::Ready(Some(Command::Quit | Command::Ping(_))) => {}
                 Poll::Ready(Some(Command::Terminate) | None) => return Poll::Ready(()),
                 Poll::Pending => return count.poll_zero(cx),
             }

@@ -12,6 +12,7 @@
 mod support;
 
 mod balance;
+mod binary_upgrade;
 mod buffering;
 mod differences;
 mod experiment;
@@ -28,6 +29,7 @@ mod packaged;
 mod proxy_protocol;
 mod reload;
 mod resolver;
+mod service_manager;
 mod signals;
 mod stream;
 mod stream_preread;

@@ -14,5 +14,5 @@ pub(crate) use cases::cases;
 pub(crate) use client::Client;
 pub(crate) use compare::{both, ours};
 pub(crate) use names::with_hosts;
-pub(crate) use subject::Subject;
+pub(crate) use subject::{Program, Shell, Subject};
 pub(crate) use udp::Datagrams;

@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::{SocketAddr, TcpStream, UdpSocket},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -54,6 +55,18 @@ pub(crate) struct Subject {
     has_streams: bool,
     received: Received,
     child: Option<Child>,
+    /// The master that has come beside the first, or taken its place.
+    newer: Option<u32>,
+    shell: Option<Shell>,
+}
+
+/// What a shell does before it becomes the program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shell {
+    /// Commands; `{{dir}}` is the program's directory.
+    pub(crate) commands: &'static str,
+    /// The name of an address that listens already, on the shell's standard input.
+    pub(crate) activated: Option<&'static str>,
 }
 
 impl Subject {
@@ -94,17 +107,48 @@ impl Subject {
             has_streams: has_streams(&conf),
             received: Received::default(),
             child: None,
+            newer: None,
+            shell: None,
         }
     }
 
+    /// Starts headwater out of a shell.
+    pub(crate) fn start_in(shell: Shell, conf: &str) -> Self {
+        let mut subject = Self::new(Program::Headwater, conf);
+        subject.shell = Some(shell);
+        subject.launch().unwrap();
+        subject
+    }
+
+    /// The program, or a shell that becomes it.
+    fn program(&self) -> Command {
+        let Some(shell) = self.shell else {
+            let mut command = Command::new(self.program.path());
+            command.stdin(Stdio::null());
+            return command;
+        };
+        let mut command = Command::new("sh");
+        let here = self.directory.path().to_str().unwrap();
+        let commands = shell.commands.replace("{{dir}}", here);
+        command
+            .args(["-c", &format!("{commands} exec \"$0\" \"$@\"")])
+            .arg(self.program.path());
+        command.stdin(match shell.activated {
+            None => Stdio::null(),
+            Some(name) => {
+                OwnedFd::from(TcpListener::bind(self.places[name].address()).unwrap()).into()
+            }
+        });
+        command
+    }
+
     fn command(&self) -> Command {
-        let mut command = Command::new(self.program.path());
+        let mut command = self.program();
         command
             .arg("-p")
             .arg(format!("{}/", self.directory.path().display()))
             .args(["-c", "test.conf", "-e", "error.log"])
-            .current_dir(self.directory.path())
-            .stdin(Stdio::null());
+            .current_dir(self.directory.path());
         command
     }
 
@@ -163,6 +207,35 @@ impl Subject {
         kill(Pid::from_raw(self.process().cast_signed()), signal).unwrap();
     }
 
+    /// USR2: the number of the new master, once it serves; [`Self::signal`] still goes to the old one.
+    pub(crate) fn upgrade(&mut self) -> u32 {
+        let started = self.errors("start worker process ", 0);
+        let old = self.pid("test.pid");
+        self.signal(Signal::SIGUSR2);
+        self.until(|| self.pid("test.pid").is_some_and(|pid| Some(pid) != old));
+        self.errors("start worker process ", started + 1);
+        self.newer = self.pid("test.pid");
+        self.newer.unwrap()
+    }
+
+    /// Sends a signal to the new master.
+    pub(crate) fn signal_newer(&self, signal: Signal) {
+        let pid = self.newer.expect("there is a newer one");
+        kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
+    }
+
+    /// The number in a pid file.
+    pub(crate) fn pid(&self, name: &str) -> Option<u32> {
+        self.read(name).trim().parse().ok()
+    }
+
+    /// What `ps` shows of a process.
+    pub(crate) fn title(&self, process: u32) -> String {
+        let bytes = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let title = String::from_utf8_lossy(&bytes);
+        self.mask(title.trim_end_matches('\0'))
+    }
+
     /// Waits for the end that a signal asked for: the exit code; None when it does not come.
     pub(crate) fn wait_end(&mut self) -> Option<i32> {
         let child = self.child.as_mut()?;
@@ -198,6 +271,13 @@ impl Subject {
         } = self.command().args(arguments).output().unwrap();
         let words = [stdout, stderr].concat();
         (status.code(), self.mask(&String::from_utf8_lossy(&words)))
+    }
+
+    /// Starts the program with `daemon on`: what the command said, and that a service is left behind.
+    pub(crate) fn launch_daemon(&mut self) -> (Option<i32>, String) {
+        let ended = self.check(&["-g", "daemon on;"]);
+        self.newer = self.pid("test.pid");
+        ended
     }
 
     /// A file in the program's directory.
@@ -242,7 +322,8 @@ impl Subject {
         self.workers().into_iter().map(count).sum()
     }
 
-    fn workers(&self) -> Vec<u32> {
+    /// The processes that the master has started.
+    pub(crate) fn workers(&self) -> Vec<u32> {
         let master = self.process();
         let text = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
         let workers = text.unwrap();
@@ -447,6 +528,14 @@ impl Subject {
 impl Drop for Subject {
     fn drop(&mut self) {
         self.end();
+        // It removes its pid file when it ends by itself.
+        if self.newer.is_some() && self.pid("test.pid") == self.newer {
+            self.signal_newer(Signal::SIGTERM);
+            let deadline = Instant::now() + PATIENCE;
+            while self.path("test.pid").exists() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
     }
 }
 
