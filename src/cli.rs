@@ -40,8 +40,6 @@ const CONFIGURE: &[&str] = &[
     "--without-http_charset_module",
     "--without-http_fastcgi_module",
     "--without-http_grpc_module",
-    "--without-http_limit_conn_module",
-    "--without-http_limit_req_module",
     "--without-http_memcached_module",
     "--without-http_mirror_module",
     "--without-http_referer_module",

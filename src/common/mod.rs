@@ -12,3 +12,4 @@ pub mod hash;
 pub mod host;
 pub mod occupancy;
 pub mod random;
+pub mod rates;

@@ -3,16 +3,15 @@
 //! Mirrors the shared zone of `ngx_stream_limit_conn_module.c` and `ngx_http_limit_conn_module.c`.
 
 use std::{
-    collections::hash_map::Entry,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-
-use super::hash::FnvMap;
 
 /// A table of keys.
 #[derive(Debug)]
 pub struct Occupancy {
-    counts: Mutex<FnvMap<Arc<[u8]>, u32>>,
+    /// Clients choose the keys, so its hashes are not to be foreseen.
+    counts: Mutex<HashMap<Arc<[u8]>, u32>>,
     /// How many keys it takes.
     room: usize,
 }
@@ -34,7 +33,34 @@ pub enum NoPlace {
     Key,
     /// There is no memory for another key.
     Table,
+    /// The key is too long to be counted.
+    TooLong,
 }
+
+/// `$limit_conn_status`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitStatus {
+    /// `PASSED`
+    Passed,
+    /// `REJECTED`
+    Rejected,
+    /// `REJECTED_DRY_RUN`
+    RejectedDryRun,
+}
+
+impl LimitStatus {
+    /// The variable's value.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Passed => "PASSED",
+            Self::Rejected => "REJECTED",
+            Self::RejectedDryRun => "REJECTED_DRY_RUN",
+        }
+    }
+}
+
+/// The longest key, bytes.
+const MAX_KEY: usize = 255;
 
 impl Occupancy {
     /// An empty table of `size` bytes.
@@ -47,6 +73,9 @@ impl Occupancy {
 
     /// Takes one of `limit` places of `key`.
     pub fn enter(self: &Arc<Self>, key: &[u8], limit: u32) -> Result<Place, NoPlace> {
+        if key.len() > MAX_KEY {
+            return Err(NoPlace::TooLong);
+        }
         let mut counts = self.counts();
         let is_full = counts.len() >= self.room;
         let key = match counts.get_key_value(key) {
@@ -63,7 +92,7 @@ impl Occupancy {
         })
     }
 
-    fn counts(&self) -> MutexGuard<'_, FnvMap<Arc<[u8]>, u32>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, u32>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@ use std::{borrow::Cow, fmt, ops::Range, path::PathBuf, rc::Rc};
 use super::{
     conn::Conn,
     h1::headers::Headers,
+    limits::Limited,
     live::Live,
     out::Out,
     request::Request,
@@ -97,6 +98,8 @@ pub(super) struct Exchange<'g> {
     pub add_uri_to_alias: bool,
     /// Variables of the configuration, and captures.
     pub slots: Slots,
+    /// What `limit_req` and `limit_conn` have decided.
+    pub limited: Limited,
     cleanup: Vec<PathBuf>,
 }
 
@@ -198,6 +201,7 @@ impl<'g> Exchange<'g> {
             upgrading: false,
             add_uri_to_alias: false,
             slots: Slots::new(thread.live.http().slots.len()),
+            limited: Limited::default(),
             cleanup: Vec::new(),
         }
     }

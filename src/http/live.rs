@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::counts::Counts;
 use crate::{
-    common::clock,
+    common::{clock, occupancy::Occupancy, rates::Rates},
     conf::model::{self, Location},
     log::{ErrorSink, Logs},
     net::{client, listen},
@@ -24,6 +24,10 @@ pub struct Live {
     pub sockets: Vec<Vec<usize>>,
     /// Connections and requests.
     pub counts: Counts,
+    /// One table for each of [`model::Http::limit_zones`].
+    pub(super) places: Vec<Arc<Occupancy>>,
+    /// One table for each of [`model::Http::rate_zones`].
+    pub(super) rates: Vec<Rates>,
     /// `$hostname`
     pub hostname: String,
     sinks: HashMap<u32, ErrorSink>,
@@ -35,6 +39,7 @@ impl Live {
     pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
         let now = clock::now().millis();
         let http = config.http.as_ref();
+        let rates = rates(http, snapshot.unwrap_or_default(), now);
         let snapshot = snapshot.map(|text| Snapshot::from_text(text, SCOPE));
         let groups = http
             .iter()
@@ -56,6 +61,12 @@ impl Live {
                 .map(|http| listen::behind(&http.listens))
                 .unwrap_or_default(),
             counts: Counts::default(),
+            places: http
+                .iter()
+                .flat_map(|http| &http.limit_zones)
+                .map(|zone| Occupancy::new(zone.size))
+                .collect(),
+            rates,
             hostname: client::hostname(),
             sinks,
             main_sink,
@@ -101,12 +112,39 @@ impl Live {
         self.main_sink
     }
 
-    /// What is known of all peers, as text for the next generation.
+    /// What is known of all peers and of the rates of requests, as text for the next generation.
     pub fn snapshot(&self) -> String {
-        Snapshot::take(
-            self.groups.iter().map(|group| &**group),
-            clock::now().millis(),
-        )
-        .to_text(SCOPE)
+        let now = clock::now().millis();
+        let groups = self.groups.iter().map(|group| &**group);
+        let mut text = Snapshot::take(groups, now).to_text(SCOPE);
+        let zones = self.config.http.iter().flat_map(|http| &http.rate_zones);
+        for (zone, rates) in zones.zip(&self.rates) {
+            rates.write(&rates_start(zone), now, &mut text);
+        }
+        text
     }
+}
+
+/// What marks the lines of a zone of `limit_req` in a snapshot. Buckets of another key mean nothing.
+// DIFFERS(limit-key): nginx refuses to reload when the key of a zone has changed.
+fn rates_start(zone: &model::RateZone) -> String {
+    format!("limit_req\t{:?}\t{:?}", zone.zone.name, zone.key_text)
+}
+
+/// The zones of `limit_req`, with what an earlier generation knew.
+fn rates(http: Option<&model::Http>, snapshot: &str, now: u64) -> Vec<Rates> {
+    let zones = http.iter().flat_map(|http| &http.rate_zones);
+    zones
+        .map(|zone| {
+            let rates = Rates::new(zone.zone.size, zone.rate);
+            let start = rates_start(zone);
+            let lines = snapshot
+                .lines()
+                .filter_map(|line| line.strip_prefix(&*start)?.strip_prefix('\t'));
+            for line in lines {
+                rates.read(line, now);
+            }
+            rates
+        })
+        .collect()
 }

@@ -16,6 +16,7 @@ mod exchange;
 mod filters;
 pub mod h1;
 mod head;
+mod limits;
 mod live;
 mod log;
 mod out;

@@ -5,7 +5,7 @@
 use super::{
     access, content, error_page,
     exchange::{EscapeLog, Exchange},
-    proxy, realip,
+    limits, proxy, realip,
     request::Request,
     rewrite::{self, Flow},
     route::{self, Match},
@@ -89,6 +89,9 @@ async fn phases<'g>(x: &mut Exchange<'g>, from_server: bool) -> Next<'g> {
         Err(next) => return next,
     }
     realip::apply(x);
+    if let Err(next) = limits::check(x).await {
+        return next;
+    }
     if let Err(next) = access::check(x) {
         return next;
     }

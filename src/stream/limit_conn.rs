@@ -1,31 +1,10 @@
 //! `limit_conn`: how many sessions at once may share a key. Mirrors `ngx_stream_limit_conn_module.c`.
 
 use super::session::{Downstream, Session};
-use crate::{common::occupancy::NoPlace, conf::model::Level};
-
-/// `$limit_conn_status`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LimitStatus {
-    /// `PASSED`
-    Passed,
-    /// `REJECTED`
-    Rejected,
-    /// `REJECTED_DRY_RUN`
-    RejectedDryRun,
-}
-
-impl LimitStatus {
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Passed => "PASSED",
-            Self::Rejected => "REJECTED",
-            Self::RejectedDryRun => "REJECTED_DRY_RUN",
-        }
-    }
-}
-
-/// The longest key, bytes.
-const MAX_KEY: usize = 255;
+use crate::{
+    common::occupancy::{LimitStatus, NoPlace},
+    conf::model::Level,
+};
 
 /// Takes the session's places, or says with which status it ends.
 pub(super) fn check<D: Downstream>(s: &mut Session<'_, D>) -> Result<(), u16> {
@@ -40,7 +19,8 @@ pub(super) fn check<D: Downstream>(s: &mut Session<'_, D>) -> Result<(), u16> {
         if key.is_empty() {
             continue;
         }
-        if key.len() > MAX_KEY {
+        let entered = table.enter(&key, limit.connections);
+        if matches!(entered, Err(NoPlace::TooLong)) {
             let (name, key) = (&zone.name, String::from_utf8_lossy(&key));
             s.log(
                 Level::Error,
@@ -49,7 +29,7 @@ pub(super) fn check<D: Downstream>(s: &mut Session<'_, D>) -> Result<(), u16> {
             continue;
         }
         s.limit_status = Some(LimitStatus::Passed);
-        match table.enter(&key, limit.connections) {
+        match entered {
             Ok(place) => s.places.push(place),
             Err(reason) => {
                 if reason == NoPlace::Key {

@@ -7,14 +7,12 @@ use std::{cell::OnceCell, fmt, io, path::Path, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{
-    limit_conn::LimitStatus, live::Live, preread::client_hello::ClientHello, thread::Thread,
-};
+use super::{live::Live, preread::client_hello::ClientHello, thread::Thread};
 use crate::{
     common::{
         addr::Addr,
         clock::{self, Now},
-        occupancy::Place,
+        occupancy::{LimitStatus, Place},
     },
     conf::model::{Level, Listen, StreamServer},
     log::ErrorSink,

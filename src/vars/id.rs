@@ -138,6 +138,7 @@ builtins! {
         RequestTime "request_time",
         RequestUri "request_uri",
         IsRequestPort "is_request_port",
+        LimitReqStatus "limit_req_status",
         Scheme "scheme",
         ServerProtocol "server_protocol",
         TcpinfoRtt "tcpinfo_rtt",
@@ -154,7 +155,6 @@ builtins! {
     }
     stream {
         BytesReceived "bytes_received",
-        LimitConnStatus "limit_conn_status",
         Protocol "protocol",
         SessionTime "session_time",
         SslPrereadAlpnProtocols "ssl_preread_alpn_protocols",
@@ -168,6 +168,7 @@ builtins! {
         BytesSent "bytes_sent",
         Connection "connection",
         Hostname "hostname",
+        LimitConnStatus "limit_conn_status",
         Msec "msec",
         NginxVersion "nginx_version",
         Pid "pid",

@@ -22,6 +22,7 @@ mod hash;
 mod keepalive;
 mod layers;
 mod least_time;
+mod limits;
 mod log;
 mod mapping;
 mod next_upstream;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use super::{Listen, Location, Op, Upstream};
+use super::{LimitZone, Listen, Location, Op, RateZone, Upstream};
 use crate::vars::BoundPattern;
 pub use crate::vars::{Slot, SlotSource};
 
@@ -17,6 +17,10 @@ pub struct Http {
     pub upstreams: Vec<Arc<Upstream>>,
     /// Variables of the configuration; [`SlotId`](crate::vars::SlotId) is the index.
     pub slots: Vec<Slot>,
+    /// Every `limit_conn_zone`; [`LimitConn::zone`](super::LimitConn::zone) is the index.
+    pub limit_zones: Vec<LimitZone>,
+    /// Every `limit_req_zone`; [`LimitReq::zone`](super::LimitReq::zone) is the index.
+    pub rate_zones: Vec<RateZone>,
     /// The settings of the `http` block itself.
     pub location: Arc<Location>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AccessLog, Core, Gzip, Headers, Op, Proxy, Realip};
+use super::{AccessLog, Core, Gzip, Headers, Limits, Op, Proxy, Realip};
 use crate::{
     common::addr::Addr,
     vars::{BoundPattern, Template},
@@ -33,6 +33,8 @@ pub struct Location {
     pub gzip: Arc<Gzip>,
     /// realip settings.
     pub realip: Arc<Realip>,
+    /// Limits of connections and requests.
+    pub limits: Arc<Limits>,
     /// Access rules, in order.
     pub access: Arc<[AccessRule]>,
     /// `access_log`s; empty is off.

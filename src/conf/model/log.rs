@@ -26,6 +26,18 @@ pub enum Level {
     Debug,
 }
 
+impl Level {
+    /// The level at which `limit_req` logs a request that waits, when one that is refused has this one.
+    #[must_use]
+    pub fn milder(self) -> Self {
+        match self {
+            Self::Error => Self::Warn,
+            Self::Warn => Self::Notice,
+            _ => Self::Info,
+        }
+    }
+}
+
 /// One `error_log`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ErrorLog {

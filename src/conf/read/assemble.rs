@@ -5,7 +5,8 @@
 use std::{mem, sync::Arc};
 
 use super::{
-    IfDraft, LocationDraft, OpDraft, Problem, Reader, Role, ServerDraft, Statement,
+    IfDraft, LimitZoneDraft, LocationDraft, OpDraft, Problem, RateZoneDraft, Reader, Role,
+    ServerDraft, Statement,
     arrange::arrange,
     draft::Inherit,
     names::{first_name, listens},
@@ -49,6 +50,14 @@ impl Reader {
             listens,
             upstreams,
             slots,
+            limit_zones: mem::take(&mut self.http.limit_zones)
+                .into_iter()
+                .map(LimitZoneDraft::build)
+                .collect(),
+            rate_zones: mem::take(&mut self.http.rate_zones)
+                .into_iter()
+                .map(RateZoneDraft::build)
+                .collect(),
             location: Arc::new(location),
         })
     }
@@ -244,6 +253,7 @@ impl Builder {
             headers: Arc::new(draft.headers.build()),
             gzip: Arc::new(draft.gzip.build()),
             realip: Arc::new(draft.realip.build()),
+            limits: Arc::new(draft.limits.build()),
             access: draft.access.unwrap_or_default().into(),
             access_log: match draft.access_log {
                 _ if draft.access_log_off => Arc::from([]),
@@ -271,6 +281,7 @@ fn inherit(draft: &mut LocationDraft, outer: &LocationDraft) {
     inherit_headers(draft, outer);
     draft.gzip.inherit(&outer.gzip);
     draft.realip.inherit(&outer.realip);
+    draft.limits.inherit(&outer.limits);
     take(&mut draft.internal, outer.internal.as_ref());
     take(&mut draft.access, outer.access.as_ref());
     if draft.access_log.is_none() {

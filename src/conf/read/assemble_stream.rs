@@ -5,7 +5,7 @@
 use std::{mem, path::Path, sync::Arc};
 
 use super::{
-    Problem, Reader, SessionDraft,
+    LimitZoneDraft, Problem, Reader, SessionDraft,
     names::{first_name, listens},
 };
 use crate::conf::{error::Place, model};
@@ -31,22 +31,13 @@ impl Reader {
             listens,
             upstreams,
             slots,
-            limit_zones: self.limit_zones(),
+            limit_zones: mem::take(&mut self.stream.limit_zones)
+                .into_iter()
+                .map(LimitZoneDraft::build)
+                .collect(),
             core: outer.core.build(),
             access_log: outer.access_log.unwrap_or_default().into(),
         })
-    }
-
-    /// The zones of `limit_conn`. One that is not defined is an error of the whole configuration, found at its end.
-    fn limit_zones(&mut self) -> Vec<model::LimitZone> {
-        mem::take(&mut self.stream.limit_zones)
-            .into_iter()
-            .map(|draft| model::LimitZone {
-                name: draft.name,
-                key: draft.key.map(|(key, _)| key).unwrap_or_default(),
-                size: draft.size,
-            })
-            .collect()
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) struct LocationDraft {
     pub(crate) trailers_inherit: Option<Inherit>,
     pub(crate) gzip: model::GzipDraft,
     pub(crate) realip: model::RealipDraft,
+    pub(crate) limits: model::LimitsDraft,
     pub(crate) access: Option<Vec<model::AccessRule>>,
     pub(crate) access_log: Option<Vec<model::AccessLog>>,
     /// `access_log off`, whatever else there is.
@@ -77,6 +78,7 @@ impl LocationDraft {
             trailers_inherit: None,
             gzip: model::GzipDraft::default(),
             realip: model::RealipDraft::default(),
+            limits: model::LimitsDraft::default(),
             access: None,
             access_log: None,
             access_log_off: false,
@@ -210,6 +212,8 @@ pub(crate) struct HttpDraft {
     /// There has been a block.
     pub(crate) seen: bool,
     pub(crate) servers: Vec<ServerDraft>,
+    pub(crate) limit_zones: Vec<LimitZoneDraft>,
+    pub(crate) rate_zones: Vec<RateZoneDraft>,
 }
 
 /// Buffer, flush time and compression of buffered logs by file.
@@ -267,6 +271,45 @@ pub(crate) struct LimitZoneDraft {
     /// What is counted by, as written too; None until the zone is defined.
     pub(crate) key: Option<(Template, String)>,
     pub(crate) size: u64,
+}
+
+impl LimitZoneDraft {
+    /// A zone that is not defined yet.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            key: None,
+            size: 0,
+        }
+    }
+
+    /// The zone; one that was never defined is an error of the whole configuration, found at its end.
+    pub(crate) fn build(self) -> model::LimitZone {
+        model::LimitZone {
+            name: self.name,
+            key: self.key.map(|(key, _)| key).unwrap_or_default(),
+            size: self.size,
+        }
+    }
+}
+
+/// A zone of `limit_req`.
+#[derive(Debug)]
+pub(crate) struct RateZoneDraft {
+    pub(crate) zone: LimitZoneDraft,
+    /// Thousandths of a request a second.
+    pub(crate) rate: u64,
+}
+
+impl RateZoneDraft {
+    pub(crate) fn build(self) -> model::RateZone {
+        let key_text = self.zone.key.as_ref().map(|(_, text)| text.clone());
+        model::RateZone {
+            zone: self.zone.build(),
+            key_text: key_text.unwrap_or_default(),
+            rate: self.rate,
+        }
+    }
 }
 
 /// A `log_format`; `combined` exists before any is read.

@@ -19,8 +19,8 @@ use std::{collections::HashSet, mem, path::PathBuf, sync::Arc};
 pub(super) use assemble::default_redirect;
 pub(super) use draft::{
     EventsDraft, FormatDraft, HttpDraft, IfDraft, Inherit, LimitZoneDraft, ListenDraft,
-    LocationDraft, LogBuffers, MainDraft, OpDraft, Role, ServerDraft, SessionDraft, StreamDraft,
-    UpstreamDraft,
+    LocationDraft, LogBuffers, MainDraft, OpDraft, RateZoneDraft, Role, ServerDraft, SessionDraft,
+    StreamDraft, UpstreamDraft,
 };
 pub(super) use names::AddListen;
 pub(super) use realm::{Realm, RealmDraft};

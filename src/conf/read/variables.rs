@@ -189,15 +189,13 @@ fn is_family(id: Option<&VarId>) -> bool {
 }
 
 /// Variables of nginx's modules that have no value here, because what they tell of never happens: TLS, HTTP/2, HTTP/3,
-/// limits, caching, slices, signed links, identifiers.
+/// caching, slices, signed links, identifiers.
 fn is_absent(name: &str) -> bool {
     TLS.contains(&name)
         || matches!(
             name,
             "http2"
                 | "http3"
-                | "limit_conn_status"
-                | "limit_req_status"
                 | "secure_link"
                 | "secure_link_expires"
                 | "slice_range"

@@ -11,6 +11,10 @@ pub(crate) enum ZoneUse {
     Upstream,
     /// `zone` of an `upstream` in `stream`.
     StreamUpstream,
+    /// `limit_conn_zone` in `http`.
+    LimitConn,
+    /// `limit_req_zone`
+    LimitReq,
     /// `limit_conn_zone` in `stream`.
     StreamLimitConn,
 }

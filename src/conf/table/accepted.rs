@@ -171,34 +171,6 @@ pub(super) const ROWS: &[Row] = &[
         "Sets in which types texts are replaced.",
     ),
     Row::accepted(
-        "limit_conn_log_level",
-        HSL,
-        TAKE1,
-        limit_log_level,
-        "Sets the severity of refused connections.",
-    ),
-    Row::accepted(
-        "limit_req_log_level",
-        HSL,
-        TAKE1,
-        limit_log_level,
-        "Sets the severity of delayed and refused requests.",
-    ),
-    Row::accepted(
-        "limit_conn_status",
-        HSL,
-        TAKE1,
-        limit_status,
-        "Sets the status of refused connections.",
-    ),
-    Row::accepted(
-        "limit_req_status",
-        HSL,
-        TAKE1,
-        limit_status,
-        "Sets the status of refused requests.",
-    ),
-    Row::accepted(
         "proxy_cache_min_uses",
         HSL,
         TAKE1,
@@ -452,13 +424,4 @@ pub(super) fn cache_parameters(
         )));
     }
     Ok(Some(cache))
-}
-
-fn limit_log_level(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    word_once(reader, statement, &["info", "notice", "warn", "error"])
-}
-
-fn limit_status(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.once(statement)?;
-    read::num_between(&mut None::<u64>, statement, 400, 599)
 }

@@ -13,6 +13,7 @@ mod http_core;
 mod http_core_values;
 mod http_paths;
 mod http_small;
+mod limits;
 mod listen;
 mod log;
 mod main;
@@ -129,7 +130,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 29] = [
+pub(crate) const AREAS: [Area; 30] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
@@ -139,6 +140,7 @@ pub(crate) const AREAS: [Area; 29] = [
     ("Access, real IP, index, files", http_small::ROWS),
     ("Rewrite", rewrite::ROWS),
     ("Maps", maps::ROWS),
+    ("Limits", limits::ROWS),
     ("Logs", log::ROWS),
     ("Headers", headers::ROWS),
     ("gzip", gzip::ROWS),

@@ -7,9 +7,9 @@ mod connection;
 mod named;
 mod scope;
 
-use super::{exchange::Exchange, h1::known::Known};
+use super::{exchange::Exchange, h1::known::Known, limits::ReqStatus};
 use crate::{
-    common::{clock, decimal},
+    common::{clock, decimal, occupancy::LimitStatus},
     vars::{Source, VarId, slots},
 };
 use connection::connection;
@@ -188,6 +188,14 @@ fn response(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
         VarId::RequestCompletion => put(out, if x.complete { b"OK" } else { b"" }),
         VarId::LimitRate => put_number(out, limit_rate(x)),
         VarId::GzipRatio => gzip_ratio(x, out),
+        VarId::LimitReqStatus => {
+            let status = x.limited.req.map(ReqStatus::text);
+            put_some(out, status.map(str::as_bytes))
+        }
+        VarId::LimitConnStatus => {
+            let status = x.limited.conn.map(LimitStatus::text);
+            put_some(out, status.map(str::as_bytes))
+        }
         VarId::ProxyHost => put(out, &x.proxy_host.0) && !x.proxy_host.0.is_empty(),
         VarId::ProxyPort => put(out, &x.proxy_host.1) && !x.proxy_host.1.is_empty(),
         VarId::ProxyAddXForwardedFor => {

@@ -2,7 +2,7 @@
 
 use super::super::{
     BLOCK, EVENTS, FLAG, HSL, HSLI, HTTP, LIMIT_EXCEPT, LOCATION, MAIN, NONE, ONE_MORE, Row,
-    SERVER, TAKE1, TAKE2, TAKE3, TAKE12, TAKE123, TWO_MORE, UPSTREAM,
+    SERVER, TAKE1, TAKE2, TAKE12, TAKE123, TWO_MORE, UPSTREAM,
 };
 
 pub(in crate::conf::table) const ROWS: &[Row] = refused! { "";
@@ -69,12 +69,6 @@ pub(in crate::conf::table) const ROWS: &[Row] = refused! { "";
     "iocp_threads": EVENTS, TAKE1, "Sets the number of threads for completion ports on Windows.";
     "kqueue_changes": EVENTS, TAKE1, "Sets how many changes nginx hands to kqueue at once.";
     "kqueue_events": EVENTS, TAKE1, "Sets how many events nginx takes from kqueue at once.";
-    "limit_conn": HSL, TAKE2, "Limits connections at once by a key.";
-    "limit_conn_dry_run": HSL, FLAG, "Only counts what would be refused.";
-    "limit_conn_zone": HTTP, TAKE2, "Defines the shared memory for such a limit.";
-    "limit_req": HSL, TAKE123, "Limits requests a second by a key.";
-    "limit_req_dry_run": HSL, FLAG, "Only counts what would be refused.";
-    "limit_req_zone": HTTP, TAKE3, "Defines the shared memory and rate of such a limit.";
     "mail": MAIN, BLOCK | NONE, "Holds the mail servers.";
     "min_delete_depth": HSL, TAKE1, "Bounds how high in the tree DELETE works.";
     "mirror": HSL, TAKE1, "Sends a copy of each request elsewhere.";
