@@ -1,5 +1,5 @@
 """What the benches share: programs to compare with, a process on its own core, its CPU time and its memory."""
-import ctypes, os, pathlib, resource, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
+import ctypes, os, pathlib, re, resource, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
@@ -76,7 +76,16 @@ def our_binary():
 
 
 NGINX = ["nginx", "nginx-common"]
+WRK = ["wrk", "libluajit-5.1-2", "libluajit-5.1-common"]
 HAPROXY = ["haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1"]
+
+
+def backend_and_load(bench):
+    """nginx and wrk, without which the bench of this name ends."""
+    nginx, wrk = debian("nginx", NGINX), debian("wrk", WRK)
+    if not nginx or not wrk:
+        sys.exit(f"{bench}: nginx and wrk are needed and cannot be had (apt-get download nginx wrk)")
+    return nginx, wrk
 
 
 def binaries(default):
@@ -231,7 +240,62 @@ def own_loopback():
     print(f"congestion control: {used.rstrip(bytes(1)).decode()}", flush=True)
 
 
+# nginx as proxy and backend
+
+NGINX_CONF = """
+{user} daemon off; worker_processes 1; pid {dir}/{name}.pid; error_log {dir}/{name}.err;
+worker_rlimit_nofile 65536;
+events {{ worker_connections 32768; }}
+http {{
+    access_log off; {paths} client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy;
+    sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_timeout 300s; keepalive_requests 1000000000;
+    {http}
+}}
+"""
+PATHS = "".join(f"{name}_temp_path {{dir}}/{name}; " for name in ("fastcgi", "uwsgi", "scgi"))
+
+
+def nginx_conf(directory, name, http, paths):
+    user = "user root;" if os.geteuid() == 0 else ""
+    return NGINX_CONF.format(user=user, dir=directory, name=name, http=http, paths=paths.format(dir=directory))
+
+
+class Backend:
+    """nginx with files on tmpfs, on the core of the load."""
+
+    def __init__(self, binary, directory, sizes):
+        """`sizes`: what its files are called, and how long they are."""
+        self.port = free_port()
+        (directory / "files").mkdir()
+        for name, size in sizes.items():
+            (directory / "files" / name).write_bytes(b"x" * size)
+        http = (f"server {{ listen 127.0.0.1:{self.port} backlog=4096; access_log off; root {directory}/files; "
+                "open_file_cache max=16; etag off; }")
+        conf = directory / "backend.conf"
+        conf.write_text(nginx_conf(directory, "backend", http, PATHS))
+        self.process = subprocess.Popen([binary, "-p", f"{directory}/", "-c", str(conf)], preexec_fn=on_core(LOAD_CORE),
+                                        env=environment(), stderr=subprocess.DEVNULL)
+        self.name = "backend"
+        wait_for(self)
+
+    def words(self):
+        return "port taken?"
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 # Measuring
+
+def milliseconds(text):
+    # Without a single response there is no latency.
+    found = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text)
+    if not found:
+        return float("nan")
+    number, unit = found.groups()
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60000}[unit]
+
 
 def turn(proxy, load):
     """One turn: what the load did, how often a second, p50 and p99 in ms, CPU seconds."""
