@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
-.PHONY: help run test check lint unit ci dist bench experiment nginx-suite fuzz-smoke clean
+.PHONY: help run test check lint unit ci dist bench torture experiment nginx-suite fuzz-smoke clean
 
 help:
 	@echo "make run          three backends and headwater on 127.0.0.1:8080, logs on the terminal"
@@ -12,6 +12,7 @@ help:
 	@echo "make ci           everything that CI runs; skipped tests are failures there"
 	@echo "make dist         the binary of packages; prints where it is (HEADWATER_PGO=0: without a profile)"
 	@echo "make bench        speed beside nginx, haproxy and envoy (BENCH_QUICK=1: a short one)"
+	@echo "make torture      reloads, upgrades and killed workers under load, beside nginx (three minutes at most)"
 	@echo "make experiment   how balancing methods share requests, here and in nginx"
 	@echo "make nginx-suite  nginx's own test suite (NGINX_TESTS=directory, NGINX_SUITE_FILES=...)"
 	@echo "make fuzz-smoke   each fuzz target for half a minute (FUZZ_SECONDS=30)"
@@ -42,6 +43,9 @@ dist:
 bench:
 	@benches/e2e
 	@benches/streams
+
+torture:
+	@benches/torture
 
 experiment:
 	@scripts/experiment
