@@ -3,7 +3,12 @@
 //! Mirrors `ngx_http_wait_request_handler`, `ngx_http_finalize_connection`, `ngx_http_set_keepalive` and
 //! `ngx_http_lingering_close_handler` (`http/ngx_http_request.c`).
 
-use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use super::{
     body,
@@ -27,8 +32,8 @@ use crate::{
 
 /// What happens to a connection after a request.
 enum After {
-    /// The next request, within this time.
-    Keep(Duration),
+    /// The next request, within this time; when the worker ends, within `grace` of it.
+    Keep { idle: Duration, grace: Duration },
     /// The client may still be sending: read on for a while, then close.
     Linger { time: Duration, timeout: Duration },
     /// Close at once.
@@ -36,6 +41,11 @@ enum After {
     /// Close with RST (`reset_timedout_connection`).
     Reset,
 }
+
+/// When the worker ends, a connection that has been idle for so long is closed, and no other: a client that is busy is
+/// about to send, or has sent already. What it sends is answered with `Connection: close`.
+// DIFFERS(idle-close): nginx closes all that have no request at the moment.
+const GRACE: Duration = Duration::from_millis(500);
 
 impl Thread {
     /// Serves a connection that was accepted at socket number `socket`, to its end.
@@ -59,20 +69,22 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
         return;
     };
     let mut timeout = listen.default_server.core.client_header_timeout;
+    let mut at_quit = GRACE;
     if listen.proxy_protocol
-        && !(wait(thread, &mut conn, timeout).await && take_proxy_header(thread, listen, &mut conn))
+        && !(wait(thread, &mut conn, timeout, at_quit).await
+            && take_proxy_header(thread, listen, &mut conn))
     {
         return;
     }
     loop {
         let pipelined = !conn.buf.is_empty() && conn.requests > 0;
-        if conn.buf.is_empty() && !wait(thread, &mut conn, timeout).await {
+        if conn.buf.is_empty() && !wait(thread, &mut conn, timeout, at_quit).await {
             return;
         }
         let (returned, after) = Box::pin(request(thread, (listen, pipelined), conn)).await;
         conn = returned;
         match after {
-            After::Keep(idle) => timeout = idle,
+            After::Keep { idle, grace } => (timeout, at_quit) = (idle, grace),
             After::Linger { time, timeout } => return linger(conn, time, timeout).await,
             After::Close => return,
             After::Reset => {
@@ -108,31 +120,36 @@ fn take_proxy_header(thread: &Thread, listen: &Listen, conn: &mut Conn) -> bool 
     }
 }
 
-/// Waits for the first byte of a request without holding a buffer; false when the connection is to be closed.
-async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration) -> bool {
+/// Waits for the first byte of a request without holding a buffer; false when the connection is to be closed. A connection
+/// that had a request before waits only for `grace` when the worker ends.
+async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration, grace: Duration) -> bool {
     conn.buf = Buf::default();
-    let deadline = Some(clock::now().after(timeout));
+    let begun = clock::now();
     let readable = poll_fn(|cx| {
         if let Poll::Ready(result) = conn.io.poll_read_ready(cx) {
             return Poll::Ready(result.is_ok());
         }
-        if conn.requests > 0 {
-            if thread.is_shutting_down() {
-                return Poll::Ready(false);
-            }
-            if !conn.wakes_at_shutdown {
-                // The task's waker stays the same.
-                conn.wakes_at_shutdown = true;
-                thread.wake_at_shutdown(conn.id, cx.waker());
-            }
+        let is_ending = conn.requests > 0 && thread.is_shutting_down();
+        let patience = if is_ending {
+            timeout.min(grace)
+        } else {
+            timeout
+        };
+        if conn.requests > 0 && !is_ending && !conn.wakes_at_shutdown {
+            // The task's waker stays the same.
+            conn.wakes_at_shutdown = true;
+            thread.wake_at_shutdown(conn.id, cx.waker());
         }
-        conn.timer.poll(cx, deadline).map(|()| false)
+        ready!(conn.timer.poll(cx, Some(begun.after(patience))));
+        // The runtime may not know yet what has come while it was busy; closing would answer it with a reset.
+        Poll::Ready(is_ending && conn.io.peek().is_ok())
     })
     .await;
     if !readable {
         return false;
     }
     conn.buf = Buf::small();
+    let deadline = Some(clock::now().after(timeout));
     matches!(conn.read(deadline).await, Ok(n) if n > 0)
 }
 
@@ -163,7 +180,7 @@ async fn request(
     }
     log::request(&mut x);
     let after = after(&mut x).await;
-    if !matches!(after, After::Keep(_)) {
+    if !matches!(after, After::Keep { .. }) {
         // Who sees the connection end finds the line in the log.
         thread.access.flush_lines();
     }
@@ -185,9 +202,13 @@ async fn after(x: &mut Exchange<'_>) -> After {
     if x.conn.eof {
         return After::Close;
     }
-    if x.keepalive && (!x.thread.is_shutting_down() || !core.keepalive_min_timeout.is_zero()) {
+    if x.keepalive {
+        // The client was told so, also when the worker has begun to end since.
         nodelay(x);
-        return After::Keep(core.keepalive_timeout);
+        return After::Keep {
+            idle: core.keepalive_timeout,
+            grace: core.keepalive_min_timeout.max(GRACE),
+        };
     }
     let unread = !x.request.body.is_read() || !x.conn.buf.is_empty();
     match core.lingering_close {

@@ -72,6 +72,33 @@ fn requests_survive_a_reload() {
     });
 }
 
+/// DIFFERS(idle-close): who has just had an answer is about to ask again, and gets that answered too, with the word that
+/// the connection ends. nginx closes it under their feet.
+#[test]
+fn a_busy_client_is_told_that_its_connection_ends() {
+    let conf = "
+        keepalive_min_timeout {{min}};
+        server { listen {{listen}}; location / { return 200 ok; } }";
+    for (min, pause) in [("0", 50), ("900ms", 550)] {
+        let closes = ours(&conf.replace("{{min}}", min), |s: &mut Subject| {
+            let mut client = s.connect();
+            let ask = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+            let before = client.send(ask).response();
+            s.signal(Signal::SIGHUP);
+            s.errors("gracefully shutting down", 1);
+            s.pause(pause);
+            let after = client.send(ask).response();
+            assert_eq!([before.status(), after.status()], [200, 200]);
+            assert!(client.is_closed());
+            [before, after].map(|r| r.header("connection").map(str::to_owned))
+        });
+        assert_eq!(
+            closes,
+            [Some("keep-alive"), Some("close")].map(|c| c.map(str::to_owned))
+        );
+    }
+}
+
 /// No connection is refused and no request lost while configurations come and go.
 #[test]
 fn nothing_is_lost_under_load() {
