@@ -7,6 +7,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
 use tokio::{
     runtime::Builder,
     sync::mpsc,
@@ -102,6 +106,13 @@ pub(super) fn run(
             format_args!("{what} failed ({})", Errno(&error)),
         );
     };
+    let main = &setup.config.main;
+    if let (Some(processors), true) = (
+        main.worker_cpu_affinity.of(setup.number),
+        main.master_process,
+    ) {
+        stay_on(processors, &logs);
+    }
     clock::keep_time();
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -116,6 +127,25 @@ pub(super) fn run(
             }
         }
         Err(error) => emerg("epoll_create()", error),
+    }
+}
+
+/// Binds the calling thread to processors (`worker_cpu_affinity`). A failure is logged and leaves it free.
+fn stay_on(processors: &[usize], logs: &Logs) {
+    let mut set = CpuSet::new();
+    for &processor in processors {
+        let text = format_args!("sched_setaffinity(): using cpu #{processor}");
+        logs.main().emit(Level::Notice, None, text);
+        // The configuration holds no number that is too large.
+        set.set(processor).ok();
+    }
+    if let Err(error) = sched_setaffinity(Pid::from_raw(0), &set) {
+        let error = Errno(&error.into());
+        logs.main().emit(
+            Level::Alert,
+            None,
+            format_args!("sched_setaffinity() failed ({error})"),
+        );
     }
 }
 

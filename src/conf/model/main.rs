@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{ErrorLog, Http, Stream};
+use super::{CpuAffinity, ErrorLog, Http, Stream};
 
 /// A whole configuration.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub struct Main {
     pub worker_rlimit_core: Option<u64>,
     /// `worker_shutdown_timeout`
     pub worker_shutdown_timeout: Option<Duration>,
+    /// `worker_cpu_affinity`
+    pub worker_cpu_affinity: CpuAffinity,
     /// `worker_priority`
     pub worker_priority: i32,
     /// `working_directory`

@@ -37,6 +37,7 @@ macro_rules! layered {
     };
 }
 
+mod affinity;
 mod core;
 mod http;
 mod limits;
@@ -51,6 +52,7 @@ mod stream;
 mod upstream;
 mod walk;
 
+pub use affinity::*;
 pub use core::*;
 pub use http::*;
 pub use limits::*;

@@ -161,12 +161,12 @@ pub(super) const ROWS: &[Row] = &[
         time_once,
         "Makes nginx ask for the time less often.",
     ),
-    Row::accepted(
+    Row::new(
         "worker_cpu_affinity",
         MAIN,
         ONE_MORE,
-        worker_cpu_affinity,
-        "Binds nginx's workers to processors.",
+        super::affinity::worker_cpu_affinity,
+        "Binds the worker's threads to processors.",
     ),
     Row::accepted(
         "thread_pool",
@@ -319,36 +319,3 @@ fn thread_pool(statement: &Statement) -> Result<(), Problem> {
     }
     Ok(())
 }
-
-fn worker_cpu_affinity(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.once(statement)?;
-    let mut masks = statement.args.as_slice();
-    if let [auto, rest @ ..] = masks
-        && *auto == "auto"
-    {
-        if rest.len() > 1 {
-            return Err(Problem::message(
-                "invalid number of arguments in \"worker_cpu_affinity\" directive",
-            ));
-        }
-        masks = rest;
-    }
-    for mask in masks {
-        if mask.bytes().len() > CPU_SETSIZE {
-            return Err(Problem::message(format!(
-                "\"worker_cpu_affinity\" supports up to {CPU_SETSIZE} CPUs only"
-            )));
-        }
-        let odd = mask.bytes().iter().rev().find(|c| !b" 01".contains(c));
-        if let Some(odd) = odd {
-            return Err(Problem::message(format!(
-                "invalid character \"{}\" in \"worker_cpu_affinity\"",
-                char::from(*odd)
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// How many processors glibc's sets hold.
-const CPU_SETSIZE: usize = 1024;

@@ -4,6 +4,7 @@
 //! table are printed from the rows; tests run over them.
 
 mod accepted;
+mod affinity;
 mod events;
 mod geo;
 mod gzip;
