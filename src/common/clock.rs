@@ -242,6 +242,8 @@ pub fn next_daily(secs_of_day: i64) -> i64 {
 
 /// Reads the system's time zone again (in this thread); at a reload.
 pub fn reset_zone() {
+    jiff::tz::reset_system_time_zone_cache();
+    jiff::tz::db().reset();
     TEXTS.with_borrow_mut(|texts| *texts = Texts::new());
 }
 

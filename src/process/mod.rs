@@ -5,6 +5,7 @@
 
 mod control;
 mod cycle;
+mod environment;
 mod inherit;
 mod launch;
 mod master;

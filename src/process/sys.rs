@@ -1,15 +1,19 @@
 //! What only the operating system can do to a process; all unsafe code of the crate is here.
 
 use std::{
-    ffi::CString,
+    ffi::{CString, OsString},
     fs::OpenOptions,
     io,
     os::fd::{FromRawFd as _, OwnedFd, RawFd},
 };
 
+use caps::{CapSet, Capability, CapsHashSet};
 use nix::{
     libc,
-    sys::resource::{Resource, setrlimit},
+    sys::{
+        prctl::set_keepcaps,
+        resource::{Resource, setrlimit},
+    },
     unistd::{self, ForkResult, Gid, Pid, Uid},
 };
 
@@ -161,8 +165,10 @@ impl User {
         }))
     }
 
-    /// Makes this process that user. The error says what failed; then the process must not go on.
-    pub(super) fn become_user(&self) -> Result<(), (String, io::Error)> {
+    /// Makes this process that user, who has no capability of root's, but for the one that `transparent` binds need. The
+    /// error says what failed; then the process must not go on.
+    pub(super) fn become_user(&self, transparent: bool) -> Result<(), (String, io::Error)> {
+        let transparent = transparent && !self.uid.is_root();
         let (uid, gid) = (self.uid, self.gid);
         let at = |what: String| move |errno: nix::Error| (what, errno.into());
         unistd::setgid(gid).map_err(at(format!("setgid({gid})")))?;
@@ -170,7 +176,40 @@ impl User {
             "initgroups({}, {gid})",
             self.name.to_string_lossy()
         )))?;
-        unistd::setuid(uid).map_err(at(format!("setuid({uid})")))
+        if transparent {
+            set_keepcaps(true).map_err(at("prctl(PR_SET_KEEPCAPS, 1)".to_owned()))?;
+        }
+        unistd::setuid(uid).map_err(at(format!("setuid({uid})")))?;
+        if transparent {
+            keep_raw_sockets().map_err(|error| ("capset()".to_owned(), error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives up all capabilities but `CAP_NET_RAW`.
+fn keep_raw_sockets() -> io::Result<()> {
+    let only = CapsHashSet::from([Capability::CAP_NET_RAW]);
+    caps::set(None, CapSet::Permitted, &only)
+        .and_then(|()| caps::clear(None, CapSet::Inheritable))
+        .and_then(|()| caps::set(None, CapSet::Effective, &only))
+        .map_err(|_| io::Error::last_os_error())
+}
+
+/// Leaves the process no other environment than this. Names hold no `=`, and the process has one thread.
+#[expect(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "another thread would have to be kept from reading; here there is none"
+)]
+pub(super) fn replace_environment(variables: &[(OsString, OsString)]) {
+    // SAFETY: the caller's process has a single thread; see `fork`.
+    if unsafe { nix::env::clearenv() }.is_err() {
+        return;
+    }
+    for (name, value) in variables {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) };
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     Start, Startup,
     control::{Command, Message, WorkerEnd},
     cycle::{Before, Cycle, reporter},
-    pid,
+    environment, pid,
     signals::{self, Received, Signals},
     sys, title,
 };
@@ -91,6 +91,7 @@ pub(super) fn run(setup: Setup<'_>) -> ExitCode {
 
 /// Runs master and worker in one process (`master_process off`).
 pub(super) fn run_alone(cycle: Cycle, startup: Startup, start: Start) -> Option<ExitCode> {
+    environment::restrict(&cycle.config.main);
     let signals = Signals::new();
     let blocked = signals::block();
     let snapshot = start.snapshot.as_deref();
@@ -131,9 +132,10 @@ fn take_on_limits(cycle: &Cycle) -> bool {
             format_args!("{what} failed ({})", Errno(&error)),
         );
     };
+    environment::restrict(main);
     sys::set_limits(main, &mut |what, error| alert(what, error));
     if let Some(user) = &cycle.user
-        && let Err((what, error)) = user.become_user()
+        && let Err((what, error)) = user.become_user(main.transparent)
     {
         cycle.log(
             Level::Emerg,

@@ -27,6 +27,7 @@ mod log;
 mod mapping;
 mod next_upstream;
 mod packaged;
+mod privileges;
 mod proxy_protocol;
 mod reload;
 mod resolver;

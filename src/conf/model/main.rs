@@ -51,6 +51,8 @@ pub struct Main {
     pub working_directory: Option<PathBuf>,
     /// `env` lines: name, and a value when one is given.
     pub env: Vec<(String, Option<String>)>,
+    /// Whether some `proxy_bind` is `transparent`, which takes a capability.
+    pub transparent: bool,
     /// `error_log` of the main context; the default is `logs/error.log` at level error.
     pub error_log: Arc<[ErrorLog]>,
 }

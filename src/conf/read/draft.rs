@@ -351,6 +351,7 @@ pub(crate) struct MainDraft {
     pub(crate) worker_priority: Option<i32>,
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) env: Vec<(String, Option<String>)>,
+    pub(crate) transparent: bool,
     pub(crate) error_log: Vec<model::ErrorLog>,
 }
 
@@ -372,10 +373,11 @@ impl MainDraft {
             worker_rlimit_nofile: self.worker_rlimit_nofile,
             worker_rlimit_core: self.worker_rlimit_core,
             worker_shutdown_timeout: self.worker_shutdown_timeout,
-            worker_priority: self.worker_priority.unwrap_or(0),
             worker_cpu_affinity: self.worker_cpu_affinity.unwrap_or_default(),
+            worker_priority: self.worker_priority.unwrap_or(0),
             working_directory: self.working_directory,
             env: self.env,
+            transparent: self.transparent,
             error_log: error_log.into(),
         }
     }

@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         working_directory,
         "Sets the worker's current directory.",
     ),
-    Row::accepted(
+    Row::new(
         "env",
         MAIN,
         TAKE1,
@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Row] = &[
             env(r, s);
             Ok(())
         },
-        "Keeps or sets a variable of the environment.",
+        "Keeps or sets a variable of the worker's environment; besides these there is only `TZ`.",
     ),
     Row::new(
         "error_log",

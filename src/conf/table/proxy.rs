@@ -413,6 +413,7 @@ pub(super) fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(
         Some(word) => return Err(Problem::parameter(word)),
         None => false,
     };
+    reader.main.transparent |= transparent;
     *reader.bind() = Some(Some(Bind {
         addr,
         fixed,

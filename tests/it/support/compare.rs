@@ -55,15 +55,29 @@ pub(crate) fn both<T: Debug + Send>(
     conf: &str,
     script: impl Fn(&mut Subject) -> T + Send + Sync,
 ) -> T {
+    both_under(&[], conf, script)
+}
+
+/// As [`both`], with a command in front of the program's, which becomes it as somebody else.
+///
+/// # Panics
+/// When they differ.
+pub(crate) fn both_under<T: Debug + Send>(
+    under: &[&str],
+    conf: &str,
+    script: impl Fn(&mut Subject) -> T + Send + Sync,
+) -> T {
     let Some(nginx) = oracle() else {
-        return run(&Program::Headwater, conf, &script).0;
+        return run(&Program::Headwater, under, conf, &script).0;
     };
     thread::scope(|scope| {
         let theirs = thread::Builder::new()
             .name("nginx".to_owned())
-            .spawn_scoped(scope, || run(&Program::Nginx(nginx), conf, &script).1)
+            .spawn_scoped(scope, || {
+                run(&Program::Nginx(nginx), under, conf, &script).1
+            })
             .unwrap();
-        let (observed, here) = run(&Program::Headwater, conf, &script);
+        let (observed, here) = run(&Program::Headwater, under, conf, &script);
         let there = theirs.join().expect("the script runs on nginx");
         assert!(here == there, "{}", difference(&here, &there));
         observed
@@ -72,12 +86,17 @@ pub(crate) fn both<T: Debug + Send>(
 
 /// Runs `script` on headwater alone, where it differs from nginx on purpose.
 pub(crate) fn ours<T: Debug>(conf: &str, script: impl Fn(&mut Subject) -> T) -> T {
-    run(&Program::Headwater, conf, &script).0
+    run(&Program::Headwater, &[], conf, &script).0
 }
 
 /// What the script returned, and the same as text without addresses.
-fn run<T: Debug>(program: &Program, conf: &str, script: impl Fn(&mut Subject) -> T) -> (T, String) {
-    let mut subject = Subject::start(program, conf);
+fn run<T: Debug>(
+    program: &Program,
+    under: &[&str],
+    conf: &str,
+    script: impl Fn(&mut Subject) -> T,
+) -> (T, String) {
+    let mut subject = Subject::start(program, under, conf);
     let observed = script(&mut subject);
     let text = subject.mask(&format!("{observed:#?}"));
     subject.stop();

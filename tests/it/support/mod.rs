@@ -12,7 +12,7 @@ pub(crate) mod udp;
 pub(crate) use backend::Conn;
 pub(crate) use cases::cases;
 pub(crate) use client::Client;
-pub(crate) use compare::{both, ours};
+pub(crate) use compare::{both, both_under, ours};
 pub(crate) use names::with_hosts;
 pub(crate) use subject::{Program, Shell, Subject};
 pub(crate) use udp::Datagrams;

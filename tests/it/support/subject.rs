@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -50,6 +50,8 @@ impl Program {
 /// [`Subject::backend`] before it is asked.
 pub(crate) struct Subject {
     program: Program,
+    /// A command that becomes the program, as somebody else.
+    under: Vec<String>,
     directory: TempDir,
     places: BTreeMap<String, Place>,
     has_streams: bool,
@@ -70,12 +72,13 @@ pub(crate) struct Shell {
 }
 
 impl Subject {
-    /// Starts a program and waits until it accepts connections.
-    pub(crate) fn start(program: &Program, conf: &str) -> Self {
+    /// Starts a program and waits until it accepts connections; `under` is the command in front of its own, if any.
+    pub(crate) fn start(program: &Program, under: &[&str], conf: &str) -> Self {
         // Another program may take a port between the choice and the start.
         let mut last = String::new();
         for _ in 0..3 {
             let mut subject = Self::new(program.clone(), conf);
+            subject.put_under(under);
             match subject.launch() {
                 Ok(()) => return subject,
                 Err(text) => last = text,
@@ -102,6 +105,7 @@ impl Subject {
         .unwrap();
         Self {
             program,
+            under: Vec::new(),
             directory,
             places,
             has_streams: has_streams(&conf),
@@ -112,6 +116,21 @@ impl Subject {
         }
     }
 
+    /// Opens the directory to everybody, with a copy of the program: its own place may be ours alone.
+    fn put_under(&mut self, command: &[&str]) {
+        if command.is_empty() {
+            return;
+        }
+        for name in ["", "logs", "html"] {
+            let all = fs::Permissions::from_mode(0o777);
+            fs::set_permissions(self.path(name), all).unwrap();
+        }
+        fs::copy(self.program.path(), self.path("program")).unwrap();
+        let command = command.iter().map(|&word| word.to_owned());
+        let copy = self.path("program").display().to_string();
+        self.under = command.chain([copy]).collect();
+    }
+
     /// Starts headwater out of a shell.
     pub(crate) fn start_in(shell: Shell, conf: &str) -> Self {
         let mut subject = Self::new(Program::Headwater, conf);
@@ -120,8 +139,13 @@ impl Subject {
         subject
     }
 
-    /// The program, or a shell that becomes it.
+    /// The program, or what becomes it.
     fn program(&self) -> Command {
+        if let [first, rest @ ..] = self.under.as_slice() {
+            let mut command = Command::new(first);
+            command.args(rest).stdin(Stdio::null());
+            return command;
+        }
         let Some(shell) = self.shell else {
             let mut command = Command::new(self.program.path());
             command.stdin(Stdio::null());
@@ -322,7 +346,7 @@ impl Subject {
         self.workers().into_iter().map(count).sum()
     }
 
-    /// The processes that the master has started.
+    /// The processes that the master has started, in that order.
     pub(crate) fn workers(&self) -> Vec<u32> {
         let master = self.process();
         let text = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
