@@ -72,6 +72,39 @@ fn requests_survive_a_reload() {
     });
 }
 
+/// However often it is reloaded, workers that still have a request are gone in time.
+#[test]
+fn old_workers_do_not_pile_up() {
+    let conf = "
+        worker_shutdown_timeout 200ms;
+        events { }
+        http {
+            access_log off; client_body_temp_path {{dir}}/body; proxy_temp_path {{dir}}/proxy;
+            upstream u { server {{a}}; }
+            server { listen {{listen}}; location / { proxy_pass http://u; } location = /ok { return 200 ok; } }
+        }";
+    both(conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            conn.request();
+            conn.wait_close();
+        });
+        let mut busy = Vec::new();
+        for number in 1..=4 {
+            let mut client = s.connect();
+            client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            s.wait_hits(number);
+            busy.push(client);
+            let started = s.errors("start worker process ", 0);
+            s.signal(Signal::SIGHUP);
+            s.errors("start worker process ", started + 1);
+            s.errors("gracefully shutting down", number);
+        }
+        s.until(|| s.workers().len() == 1);
+        let closed: Vec<_> = busy.iter_mut().map(|client| client.is_closed()).collect();
+        (closed, s.errors("exited with code 0", 4), s.get("/ok"))
+    });
+}
+
 /// DIFFERS(idle-close): who has just had an answer is about to ask again, and gets that answered too, with the word that
 /// the connection ends. nginx closes it under their feet.
 #[test]
