@@ -54,7 +54,10 @@ impl Cycle {
                 let old = &old.config.main.pid;
                 if *old != config.main.pid {
                     pid::write(&config.main.pid).map_err(emerg).ok()?;
-                    pid::remove(old, sink);
+                    // DIFFERS(pid-alias): nginx removes the file that it has just written.
+                    if !pid::is_same(old, &config.main.pid) {
+                        pid::remove(old, sink);
+                    }
                 }
             }
         }

@@ -41,6 +41,12 @@ pub(super) fn read(path: &Path) -> Result<i32, String> {
         .map_err(|_| format!("invalid PID number \"{number}\" in \"{}\"", path.display()))
 }
 
+/// Whether both are names of one file, as of one in `/run` and in `/var/run`.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::canonicalize(path).ok();
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
 /// Removes it at the end.
 pub(super) fn remove(path: &Path, sink: ErrorSink) {
     if let Err(error) = fs::remove_file(path) {

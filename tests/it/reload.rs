@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Subject, both, ours};
+use crate::support::{Client, Subject, both, ours};
 
 /// Reloads, and waits until the new worker serves and the old one is gone.
 fn reload(s: &Subject) {
@@ -72,6 +72,54 @@ fn requests_survive_a_reload() {
     });
 }
 
+/// The pid file is where the configuration has it, in another directory after a reload too.
+#[test]
+fn the_pid_file_moves() {
+    both(NAMED, |s: &mut Subject| {
+        fs::create_dir(s.path("run")).unwrap();
+        let number = fs::read_to_string(s.path("test.pid")).unwrap();
+        rewrite(s, "test.pid", "run/other.pid");
+        reload(s);
+        let moved = fs::read_to_string(s.path("run/other.pid")).unwrap();
+        let gone = !s.path("test.pid").exists();
+        // Where no file can be written, all stays as it was.
+        rewrite(s, "run/other.pid", "none/test.pid");
+        s.signal(Signal::SIGHUP);
+        let why = s.error("[emerg]");
+        let stayed = fs::read_to_string(s.path("run/other.pid")).unwrap();
+        (moved == number, gone, why, stayed == number, s.get("/"))
+    });
+}
+
+/// DIFFERS(pid-alias): a pid file that gets another name of the same place stays; nginx writes it and removes it.
+#[test]
+fn a_pid_file_with_two_names_stays() {
+    let stays = ours(NAMED, |s: &mut Subject| {
+        std::os::unix::fs::symlink(s.path(""), s.path("run")).unwrap();
+        let number = fs::read_to_string(s.path("test.pid")).unwrap();
+        let mut seen = Vec::new();
+        for (from, to) in [("test.pid", "run/test.pid"), ("run/test.pid", "test.pid")] {
+            rewrite(s, from, to);
+            reload(s);
+            seen.push(fs::read_to_string(s.path("test.pid")).ok() == Some(number.clone()));
+        }
+        seen
+    });
+    assert_eq!(stays, [true, true]);
+}
+
+const NAMED: &str = "server { listen {{listen}}; location / { return 200 ok; } }";
+
+/// Gives the pid file another name in the configuration.
+fn rewrite(s: &Subject, from: &str, to: &str) {
+    let file = s.path("test.conf");
+    let text = fs::read_to_string(&file).unwrap();
+    let (from, to) = (s.path(from), s.path(to));
+    let [from, to] = [from, to].map(|path| format!("pid {};", path.display()));
+    assert!(text.contains(&from), "{from}");
+    fs::write(file, text.replace(&from, &to)).unwrap();
+}
+
 /// However often it is reloaded, workers that still have a request are gone in time.
 #[test]
 fn old_workers_do_not_pile_up() {
@@ -100,7 +148,7 @@ fn old_workers_do_not_pile_up() {
             s.errors("gracefully shutting down", number);
         }
         s.until(|| s.workers().len() == 1);
-        let closed: Vec<_> = busy.iter_mut().map(|client| client.is_closed()).collect();
+        let closed: Vec<_> = busy.iter_mut().map(Client::is_closed).collect();
         (closed, s.errors("exited with code 0", 4), s.get("/ok"))
     });
 }
