@@ -215,7 +215,7 @@ pub fn run(args: Vec<String>) -> ExitCode {
                 syntax_is_ok(&arguments, &options);
             }
             process::emerg(&logs, &error.to_string());
-            None
+            signal_all_the_same(&arguments, &options, &logs)
         }
     };
     done.unwrap_or_else(|| {
@@ -240,7 +240,7 @@ fn act(
     process::warn(&startup.logs, &config.warnings);
     syntax_is_ok(arguments, &startup.options);
     if let (Some(signal), false) = (&arguments.signal, arguments.test) {
-        let sent = process::send_signal(signal, &config, &startup.logs);
+        let sent = process::send_signal(signal, &config.main.pid, &startup.logs);
         return sent.then_some(ExitCode::SUCCESS);
     }
     if !arguments.test {
@@ -255,6 +255,22 @@ fn act(
         dump(&config);
     }
     Some(ExitCode::SUCCESS)
+}
+
+/// Sends the signal of `-s` though the configuration is broken, unless the signal is about the configuration. None: there
+/// is none to be sent, or it failed, which is logged.
+// DIFFERS(broken-signal): nginx sends nothing.
+fn signal_all_the_same(
+    arguments: &Arguments,
+    options: &LoadOptions,
+    logs: &Logs,
+) -> Option<ExitCode> {
+    let word = arguments.signal.as_deref()?;
+    if arguments.test || word == "reload" {
+        return None;
+    }
+    let sent = process::send_signal(word, &conf::pid(options)?, logs);
+    sent.then_some(ExitCode::SUCCESS)
 }
 
 fn syntax_is_ok(arguments: &Arguments, options: &LoadOptions) {

@@ -18,6 +18,9 @@ pub use error::ConfError;
 pub use table::{coverage, man_page};
 pub(crate) use value::seconds;
 
+/// The pid file where none is named.
+const PID: &str = "logs/nginx.pid";
+
 /// What [`load`] needs to know besides the files.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
@@ -35,6 +38,21 @@ pub struct LoadOptions {
 pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
     let tree = parser::parse(&options.file, &options.globals);
     read::Reader::read(options, tree, Names::Look)
+}
+
+/// The pid file of a configuration that may be broken; None when it cannot be read as far as where that may be named.
+pub fn pid(options: &LoadOptions) -> Option<PathBuf> {
+    let tree = parser::parse(&options.file, &options.globals);
+    let named = match parser::find(&tree.globals, "pid") {
+        Ok(None) => parser::find(&tree.nodes, "pid"),
+        found => found,
+    };
+    let path = match named.ok()? {
+        Some(statement) => read::first(statement).to_owned(),
+        None => PID.into(),
+    };
+    let path = String::from_utf8_lossy(&path);
+    Some(parser::join(&options.prefix.to_string_lossy(), &path))
 }
 
 /// Reads `text` as a whole configuration without looking at anything else: no file is included, no name looked up. For

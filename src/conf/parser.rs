@@ -73,6 +73,42 @@ impl Statement {
     }
 }
 
+/// The first statement of this name on this level, `include` resolved. The error is one that comes before it, at any depth.
+pub(super) fn find<'a>(
+    nodes: &'a [Node],
+    name: &str,
+) -> Result<Option<&'a Statement>, &'a ConfError> {
+    for node in nodes {
+        let statement = match node {
+            Node::Statement(statement) => statement,
+            Node::Error(error) => return Err(error),
+        };
+        match &statement.body {
+            Body::Simple if statement.name == *name => return Ok(Some(statement)),
+            Body::Simple => {}
+            Body::Include(nodes) => {
+                if let Some(found) = find(nodes, name)? {
+                    return Ok(Some(found));
+                }
+            }
+            // What has that name inside is something else.
+            Body::Block(nodes, _) => read_well(nodes)?,
+        }
+    }
+    Ok(None)
+}
+
+/// The error is the first one at any depth.
+fn read_well(nodes: &[Node]) -> Result<(), &ConfError> {
+    nodes.iter().try_for_each(|node| match node {
+        Node::Error(error) => Err(error),
+        Node::Statement(statement) => match &statement.body {
+            Body::Simple => Ok(()),
+            Body::Include(nodes) | Body::Block(nodes, _) => read_well(nodes),
+        },
+    })
+}
+
 fn collect_lines<'a>(nodes: &'a [Node], lines: &mut Vec<&'a Statement>) -> Result<(), ConfError> {
     for node in nodes {
         match node {

@@ -17,7 +17,11 @@ mod title;
 mod upgrade;
 mod worker;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use nix::{sys::signal::Signal, unistd::Pid};
 
@@ -87,8 +91,9 @@ pub fn test(config: Config, logs: &Logs) -> Option<Arc<Config>> {
     Cycle::open(config, &Before::Test, logs.main()).map(|cycle| cycle.config)
 }
 
-/// Sends a running master the signal that a word of `-s` stands for; false when it failed, which is logged.
-pub fn send_signal(word: &str, config: &Config, logs: &Logs) -> bool {
+/// Sends the master whose number is in the file `pid` the signal that a word of `-s` stands for; false when it failed,
+/// which is logged.
+pub fn send_signal(word: &str, pid: &Path, logs: &Logs) -> bool {
     let log = logs.main();
     log.emit(Level::Notice, None, format_args!("signal process started"));
     let signal = match word {
@@ -97,7 +102,7 @@ pub fn send_signal(word: &str, config: &Config, logs: &Logs) -> bool {
         "reopen" => Signal::SIGUSR1,
         _ => Signal::SIGHUP,
     };
-    let number = match pid::read(&config.main.pid) {
+    let number = match pid::read(pid) {
         Ok(number) => number,
         Err(message) => {
             log.emit(Level::Error, None, format_args!("{message}"));

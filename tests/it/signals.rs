@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Subject, both};
+use crate::support::{Subject, both, ours};
 
 const CONF: &str = "
     upstream u { server {{a}}; }
@@ -56,6 +56,34 @@ fn usr1_reopens_logs() {
         s.get("/");
         (s.log("f.log", 1), s.log("f.log.1", 1))
     });
+}
+
+/// DIFFERS(broken-signal): a mistake in the configuration does not keep a server from being told to end; nginx sends
+/// nothing. Where the pid file may be named behind the mistake, nothing is sent either.
+#[test]
+fn words_for_signals_with_a_broken_file() {
+    let ended = ours(CONF, |s: &mut Subject| {
+        let file = s.path("test.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        let mut seen = Vec::new();
+        fs::write(&file, format!("events {{\n{text}")).unwrap();
+        seen.push(s.check(&["-s", "quit"]));
+        fs::write(&file, text.replace("proxy_pass", "proxy_past")).unwrap();
+        for word in ["reload", "reopen", "quit"] {
+            seen.push(s.check(&["-s", word]));
+        }
+        for (code, words) in &seen {
+            assert!(words.contains("[emerg]"), "{code:?} {words}");
+        }
+        let codes: Vec<_> = seen.into_iter().map(|(code, _)| code).collect();
+        (
+            codes,
+            s.errors("reconfiguring", 0),
+            s.errors("reopening logs", 3),
+            s.wait_end(),
+        )
+    });
+    assert_eq!(ended, ([1, 1, 0, 0].map(Some).to_vec(), 0, 3, Some(0)));
 }
 
 /// `-s` reads the pid file; without a process it says so.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     common::addr::Addr,
-    conf::{error::Place, model},
+    conf::{PID, error::Place, model},
     vars::{SlotId, Template},
 };
 
@@ -365,9 +365,7 @@ impl MainDraft {
             prefix: reader.options.prefix.clone(),
             daemon: self.daemon.unwrap_or(true),
             master_process: self.master_process.unwrap_or(true),
-            pid: self
-                .pid
-                .unwrap_or_else(|| reader.full_path("logs/nginx.pid")),
+            pid: self.pid.unwrap_or_else(|| reader.full_path(PID)),
             user: self.user,
             worker_processes: self.worker_processes.unwrap_or(1).max(1),
             worker_rlimit_nofile: self.worker_rlimit_nofile,
