@@ -4,6 +4,7 @@
 //! binary ends before us.
 
 use std::{
+    env,
     ffi::OsString,
     fs, io,
     os::unix::process::CommandExt as _,
@@ -16,6 +17,7 @@ use nix::unistd::Pid;
 use super::{
     Startup,
     cycle::Cycle,
+    environment,
     inherit::{self, state_file},
 };
 use crate::{
@@ -111,7 +113,12 @@ fn spawn(cycle: &Cycle, startup: &Startup, snapshot: Option<&str>) -> io::Result
     command
         .args(args)
         .env_clear()
-        .envs(environment(&cycle.config.main))
+        .envs(
+            MANAGER
+                .iter()
+                .filter_map(|name| Some((name, env::var_os(name)?))),
+        )
+        .envs(environment::listed(&cycle.config.main))
         .env(inherit::SOCKETS, sockets.concat())
         .envs(
             state
@@ -123,19 +130,4 @@ fn spawn(cycle: &Cycle, startup: &Startup, snapshot: Option<&str>) -> io::Result
     cycle.listeners.set_inheritable(false)?;
     let child = child?.id();
     Ok(Pid::from_raw(child.cast_signed()))
-}
-
-/// What the new binary gets of our environment: `TZ`, and what `env` lists.
-fn environment(main: &Main) -> Vec<(OsString, OsString)> {
-    let kept = main.env.iter().filter(|(_, value)| value.is_none());
-    let kept = kept.map(|(name, _)| &**name).chain(["TZ"]).chain(MANAGER);
-    let mut variables: Vec<(OsString, OsString)> = kept
-        .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
-        .collect();
-    let set = main
-        .env
-        .iter()
-        .filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    variables.extend(set.map(|(name, value)| (name.into(), value.into())));
-    variables
 }

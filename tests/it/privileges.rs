@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
 };
 
 use nix::{
@@ -10,6 +10,7 @@ use nix::{
     sys::signal::Signal,
     unistd::{Pid, Uid},
 };
+use socket2::{Domain, Socket, Type};
 
 use crate::support::{Client, Subject, both, both_under, compare::check, ours};
 
@@ -92,7 +93,7 @@ fn an_unprivileged_start_needs_nothing() {
     });
 }
 
-/// With one capability it takes low ports too, also those that a reload brings.
+/// With one capability it takes low ports too, also those that a reload brings, and after a new binary took over.
 #[test]
 fn low_ports_need_one_capability() {
     if !is_root() {
@@ -102,29 +103,52 @@ fn low_ports_need_one_capability() {
         # more
         server { listen {{listen}}; location / { return 200 ok; } }";
     both_under(AMBIENT, conf, |s: &mut Subject| {
-        let file = s.path("test.conf");
-        let text = fs::read_to_string(&file).unwrap();
-        let (address, keeper) = low_port();
-        let more = format!("server {{ listen {address}; location / {{ return 200 low; }} }}");
-        fs::write(&file, text.replace("# more", &more)).unwrap();
-        drop(keeper);
+        let (first, _kept) = add_low_port(s, "first");
         reload(s);
-        let mut low = Client::new(address);
-        let response = low.send("GET / HTTP/1.0\r\n\r\n").response().text();
-        (response, identity(s.process()), identity(worker(s)))
+        let seen = (ask(first), identity(s.process()), identity(worker(s)));
+        // nginx leaves USR2 alone while it is in the foreground.
+        if !s.is_nginx() {
+            s.upgrade();
+            s.signal(Signal::SIGQUIT);
+            s.wait_end();
+            let (second, _kept) = add_low_port(s, "second");
+            let gone = s.errors("exited with code 0", 0);
+            s.signal_newer(Signal::SIGHUP);
+            s.errors("exited with code 0", gone + 1);
+            assert_eq!([ask(first), ask(second)], ["first", "second"]);
+            assert_eq!(identity(s.pid("test.pid").unwrap()), seen.1);
+        }
+        seen
     });
 }
 
-/// A port that only root, or who has the capability, can take; nobody else does while the socket lives.
-fn low_port() -> (SocketAddr, TcpListener) {
-    // Two programs look for one at the same time, and tests in other processes.
-    let first = std::process::id() % 400 + 600;
-    (first..1024)
-        .chain(600..first)
-        .filter_map(|port| u16::try_from(port).ok())
+/// Puts a server into the configuration, at a port that needs the capability.
+fn add_low_port(s: &Subject, text: &str) -> (SocketAddr, Socket) {
+    let file = s.path("test.conf");
+    let conf = fs::read_to_string(&file).unwrap();
+    let (address, keeper) = low_port();
+    let more =
+        format!("# more\nserver {{ listen {address}; location / {{ return 200 {text}; }} }}");
+    fs::write(&file, conf.replace("# more", &more)).unwrap();
+    (address, keeper)
+}
+
+/// What a server says.
+fn ask(address: SocketAddr) -> String {
+    let mut client = Client::new(address);
+    client.send("GET / HTTP/1.0\r\n\r\n").response().text()
+}
+
+/// A port that only root, or who has the capability, can take. As long as the socket lives it is no other test's.
+fn low_port() -> (SocketAddr, Socket) {
+    (600..1024)
         .find_map(|port| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            Some((address, TcpListener::bind(address).ok()?))
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.bind(&address.into()).ok()?;
+            // From here on a program that asks for this very port gets it too.
+            socket.set_reuse_address(true).unwrap();
+            Some((address, socket))
         })
         .unwrap()
 }
@@ -273,7 +297,7 @@ fn words(s: &Subject) -> usize {
     text.matches("using last mask").count()
 }
 
-/// The worker's time zone is that of its master, or the one of `env`.
+/// The worker's time zone is that of its master, or the one of `env`, after a new binary took over as well.
 #[test]
 fn the_zone_of_the_environment() {
     let conf = "
@@ -283,18 +307,25 @@ fn the_zone_of_the_environment() {
             access_log off; client_body_temp_path {{dir}}/body; proxy_temp_path {{dir}}/proxy;
             server { listen {{listen}}; location / { return 200 $time_local; } }
         }";
-    let zone = |s: &mut Subject| {
-        let text = s.get("/").text();
-        text.rsplit(' ').next().unwrap().to_owned()
+    let now = |s: &Subject| s.get("/").text().rsplit(' ').next().unwrap().to_owned();
+    let zones = |s: &mut Subject| {
+        let first = now(s);
+        // nginx leaves USR2 alone while it is in the foreground.
+        if !s.is_nginx() {
+            s.upgrade();
+            s.signal(Signal::SIGQUIT);
+            s.wait_end();
+        }
+        [first, now(s)]
     };
     let under = &["env", "TZ=XYZ-5"];
     assert_eq!(
-        both_under(under, &conf.replace("{{env}}", ""), zone),
-        "+0500"
+        both_under(under, &conf.replace("{{env}}", ""), zones),
+        ["+0500"; 2]
     );
     // DIFFERS(env-zone): nginx uses it after a reload, if ever.
     let set = conf.replace("{{env}}", "env TZ=XYZ-3;");
-    assert_eq!(ours(&set, zone), "+0300");
+    assert_eq!(ours(&set, zones), ["+0300"; 2]);
 }
 
 /// Masks are read, counted and complained about as by nginx.
