@@ -166,16 +166,21 @@ impl User {
     }
 
     /// Makes this process that user, who has no capability of root's, but for the one that `transparent` binds need. The
-    /// error says what failed; then the process must not go on.
-    pub(super) fn become_user(&self, transparent: bool) -> Result<(), (String, io::Error)> {
+    /// error says what failed; then the process must not go on. The groups may stay as they are, which is given to `failed`:
+    /// in a container without a root of its own they cannot be set.
+    pub(super) fn become_user(
+        &self,
+        transparent: bool,
+        failed: &dyn Fn(String, io::Error),
+    ) -> Result<(), (String, io::Error)> {
         let transparent = transparent && !self.uid.is_root();
         let (uid, gid) = (self.uid, self.gid);
         let at = |what: String| move |errno: nix::Error| (what, errno.into());
         unistd::setgid(gid).map_err(at(format!("setgid({gid})")))?;
-        unistd::initgroups(&self.name, gid).map_err(at(format!(
-            "initgroups({}, {gid})",
-            self.name.to_string_lossy()
-        )))?;
+        if let Err(error) = unistd::initgroups(&self.name, gid) {
+            let name = self.name.to_string_lossy();
+            failed(format!("initgroups({name}, {gid})"), error.into());
+        }
         if transparent {
             set_keepcaps(true).map_err(at("prctl(PR_SET_KEEPCAPS, 1)".to_owned()))?;
         }

@@ -134,13 +134,16 @@ fn take_on_limits(cycle: &Cycle) -> bool {
     };
     environment::restrict(main);
     sys::set_limits(main, &mut |what, error| alert(what, error));
-    if let Some(user) = &cycle.user
-        && let Err((what, error)) = user.become_user(main.transparent)
-    {
+    let emerg = |what: String, error: io::Error| {
         cycle.log(
             Level::Emerg,
             format_args!("{what} failed ({})", Errno(&error)),
         );
+    };
+    if let Some(user) = &cycle.user
+        && let Err((what, error)) = user.become_user(main.transparent, &emerg)
+    {
+        emerg(what, error);
         return false;
     }
     if let Err(error) = sys::allow_core_dumps() {

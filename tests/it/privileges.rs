@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
+    process::Command,
 };
 
 use nix::{
@@ -91,6 +92,28 @@ fn an_unprivileged_start_needs_nothing() {
             identity(worker(s)),
         )
     });
+}
+
+/// Root of a namespace that cannot set groups, as in a container of an ordinary user, serves all the same.
+#[test]
+fn root_of_a_container_may_have_no_groups() {
+    if !is_root() {
+        return;
+    }
+    let under = &["unshare", "--user", "--map-root-user"];
+    if !Command::new(under[0])
+        .args(&under[1..])
+        .arg("true")
+        .status()
+        .is_ok_and(|s| s.success())
+    {
+        return eprintln!("skipped: no namespaces of users");
+    }
+    let conf = "server { listen {{listen}}; location / { return 200 ok; } }";
+    let (response, _) = both_under(under, conf, |s: &mut Subject| {
+        (s.get("/"), s.error("initgroups("))
+    });
+    assert_eq!(response.status(), 200);
 }
 
 /// With one capability it takes low ports too, also those that a reload brings, and after a new binary took over.
