@@ -15,7 +15,7 @@ pub(crate) mod value;
 use std::path::PathBuf;
 
 pub use error::ConfError;
-pub use table::{coverage, man_page};
+pub use table::{Difference, coverage, differences, man_page};
 pub(crate) use value::seconds;
 
 /// The pid file where none is named.

@@ -210,10 +210,28 @@ fn globals_come_first() {
     }
 }
 
+fn readme() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    fs::read_to_string(file).unwrap()
+}
+
+#[test]
+fn rows_name_differences_of_the_readme() {
+    let readme = readme();
+    let differences = table::differences(&readme);
+    assert!(differences.len() > 20, "{differences:?}");
+    for row in table::rows() {
+        for key in row.differs {
+            let is_known = differences.iter().any(|d| d.key == *key);
+            assert!(is_known, "{}: {key} is no row of the README", row.name);
+        }
+    }
+}
+
 #[test]
 fn the_manual_page_is_current() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/headwater.conf.5");
-    let page = table::man_page();
+    let page = table::man_page(&table::differences(&readme()));
     if std::env::var_os("HEADWATER_BLESS").is_some() {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, &page).unwrap();
@@ -238,7 +256,7 @@ fn coverage_counts_every_row() {
 #[test]
 fn the_readme_has_the_current_coverage() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = fs::read_to_string(&file).unwrap_or_default();
+    let text = readme();
     let (begin, end) = ("<!-- directives -->\n", "<!-- /directives -->");
     let Some((before, rest)) = text.split_once(begin) else {
         return;

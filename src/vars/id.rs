@@ -12,27 +12,27 @@ use super::SlotId;
 pub type Name = Arc<str>;
 
 /// What makes a variable of a family out of the rest of its name.
-type Family = fn(Name) -> VarId;
+pub type Family = fn(Name) -> VarId;
 
 macro_rules! builtins {
     (
-        http { $($variant:ident $name:literal,)* }
-        stream { $($stream_variant:ident $stream_name:literal,)* }
-        both { $($both_variant:ident $both_name:literal,)* }
+        http { $($variant:ident $name:literal $doc:literal,)* }
+        stream { $($stream_variant:ident $stream_name:literal $stream_doc:literal,)* }
+        both { $($both_variant:ident $both_name:literal $both_doc:literal,)* }
     ) => {
         /// One variable, resolved when the configuration is read.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum VarId {
             $(
-                #[doc = concat!("`$", $name, "`")]
+                #[doc = concat!("`$", $name, "`: ", $doc)]
                 $variant,
             )*
             $(
-                #[doc = concat!("`$", $stream_name, "`")]
+                #[doc = concat!("`$", $stream_name, "`: ", $stream_doc)]
                 $stream_variant,
             )*
             $(
-                #[doc = concat!("`$", $both_name, "`")]
+                #[doc = concat!("`$", $both_name, "`: ", $both_doc)]
                 $both_variant,
             )*
             /// `$arg_NAME`: an argument of the query string.
@@ -60,11 +60,16 @@ macro_rules! builtins {
         }
 
         impl VarId {
-            /// The names of all variables of `http` with a fixed name, without `$`.
-            pub const BUILTIN_NAMES: &'static [&'static str] = &[$($name,)* $($both_name,)*];
+            /// The variables that `http` alone has: the name without `$`, and what it is.
+            pub const HTTP_VARIABLES: &'static [(&'static str, &'static str)] = &[$(($name, $doc),)*];
 
-            /// The names of all variables of `stream` with a fixed name, without `$`.
-            pub const STREAM_NAMES: &'static [&'static str] = &[$($stream_name,)* $($both_name,)*];
+            /// Those that `stream` alone has.
+            pub const STREAM_VARIABLES: &'static [(&'static str, &'static str)] =
+                &[$(($stream_name, $stream_doc),)*];
+
+            /// Those that both have.
+            pub const SHARED_VARIABLES: &'static [(&'static str, &'static str)] =
+                &[$(($both_name, $both_doc),)*];
 
             /// The variable of `http` with this fixed name or prefix (`http_`, `arg_`, ...); None when it is not
             /// headwater's own, so that it must be one of the configuration. `name` has no `$`.
@@ -100,119 +105,149 @@ macro_rules! builtins {
 
 builtins! {
     http {
-        Args "args",
-        BodyBytesSent "body_bytes_sent",
-        ConnectionRequests "connection_requests",
-        ConnectionTime "connection_time",
-        ConnectionsActive "connections_active",
-        ConnectionsReading "connections_reading",
-        ConnectionsWaiting "connections_waiting",
-        ConnectionsWriting "connections_writing",
-        ContentLength "content_length",
-        ContentType "content_type",
-        DocumentRoot "document_root",
-        DocumentUri "document_uri",
-        GzipRatio "gzip_ratio",
-        Host "host",
-        Https "https",
-        InvalidReferer "invalid_referer",
-        IsArgs "is_args",
-        LimitRate "limit_rate",
-        Pipe "pipe",
-        ProxyAddXForwardedFor "proxy_add_x_forwarded_for",
-        ProxyHost "proxy_host",
-        ProxyInternalBodyLength "proxy_internal_body_length",
-        ProxyPort "proxy_port",
-        QueryString "query_string",
-        RealpathRoot "realpath_root",
-        RemoteUser "remote_user",
-        Request "request",
-        RequestBody "request_body",
-        RequestBodyFile "request_body_file",
-        RequestCompletion "request_completion",
-        RequestFilename "request_filename",
-        RequestId "request_id",
-        RequestLength "request_length",
-        RequestMethod "request_method",
-        RequestPort "request_port",
-        RequestTime "request_time",
-        RequestUri "request_uri",
-        IsRequestPort "is_request_port",
-        LimitReqStatus "limit_req_status",
-        Scheme "scheme",
-        ServerProtocol "server_protocol",
-        TcpinfoRtt "tcpinfo_rtt",
-        TcpinfoRttvar "tcpinfo_rttvar",
-        TcpinfoSndCwnd "tcpinfo_snd_cwnd",
-        TcpinfoRcvSpace "tcpinfo_rcv_space",
-        UpstreamCacheStatus "upstream_cache_status",
-        UpstreamHeaderTime "upstream_header_time",
-        UpstreamLastServerName "upstream_last_server_name",
-        UpstreamResponseLength "upstream_response_length",
-        UpstreamResponseTime "upstream_response_time",
-        UpstreamStatus "upstream_status",
-        Uri "uri",
+        Args "args" "The query string, without the question mark; `set` may change it.",
+        BodyBytesSent "body_bytes_sent" "Bytes of the response's body that were sent to the client.",
+        ConnectionRequests "connection_requests" "How many requests the connection has had, this one included.",
+        ConnectionTime "connection_time" "How long the connection is open, in seconds with milliseconds.",
+        ConnectionsActive "connections_active" "Connections of clients at the moment.",
+        ConnectionsReading "connections_reading" "Connections on which a request's header is being read.",
+        ConnectionsWaiting "connections_waiting" "Idle connections of clients.",
+        ConnectionsWriting "connections_writing" "Connections on which a request is being answered.",
+        ContentLength "content_length" "Content-Length of the request.",
+        ContentType "content_type" "Content-Type of the request.",
+        DocumentRoot "document_root" "The value of `root` or `alias` for the request.",
+        DocumentUri "document_uri" "The same as `$uri`.",
+        GzipRatio "gzip_ratio" "How many times smaller `gzip` made the response.",
+        Host "host" "The host that the request asks for: of its line, of its Host, or the server's first name.",
+        Https "https" "`on` where the connection is TLS; empty otherwise.",
+        InvalidReferer "invalid_referer" "Empty; `1` for a bad Referer where `valid_referers` is there.",
+        IsArgs "is_args" "A question mark when the request has a query string; empty otherwise.",
+        LimitRate "limit_rate" "The rate of the response; `set` may change it.",
+        Pipe "pipe" "`p` for a request that was sent before the one before it was answered; a dot otherwise.",
+        ProxyAddXForwardedFor "proxy_add_x_forwarded_for" "X-Forwarded-For of the request with the client's address behind it.",
+        ProxyHost "proxy_host" "Host and port of `proxy_pass`, as it is written there.",
+        ProxyInternalBodyLength "proxy_internal_body_length" "Content-Length of the request that is passed on.",
+        ProxyPort "proxy_port" "The port of `proxy_pass`, or the protocol's own.",
+        QueryString "query_string" "The same as `$args`.",
+        RealpathRoot "realpath_root" "The same as `$document_root`, with symbolic links resolved.",
+        RemoteUser "remote_user" "The name in Basic authentication.",
+        Request "request" "The request line, as it was sent.",
+        RequestBody "request_body" "The request's body, once it was read and is in memory.",
+        RequestBodyFile "request_body_file" "The file that the request's body was written to.",
+        RequestCompletion "request_completion" "`OK` when the whole response was sent; empty otherwise.",
+        RequestFilename "request_filename" "The path of the file that the URI stands for.",
+        RequestId "request_id" "Sixteen random bytes in hexadecimal, the same throughout the request.",
+        RequestLength "request_length" "Bytes of the request: line, header and body.",
+        RequestMethod "request_method" "The request's method.",
+        RequestPort "request_port" "The port in the request's host; empty without one.",
+        RequestTime "request_time" "Seconds with milliseconds since the request's first byte.",
+        RequestUri "request_uri" "The URI with its query string, as it was sent.",
+        IsRequestPort "is_request_port" "A colon when `$request_port` is not empty.",
+        LimitReqStatus "limit_req_status" "What `limit_req` said: PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
+        Scheme "scheme" "`http` or `https`.",
+        ServerProtocol "server_protocol" "The protocol of the request, `HTTP/1.1` for example.",
+        TcpinfoRtt "tcpinfo_rtt" "The system's estimate of the round trip to the client, in microseconds.",
+        TcpinfoRttvar "tcpinfo_rttvar" "How much that estimate varies.",
+        TcpinfoSndCwnd "tcpinfo_snd_cwnd" "The congestion window of the client's connection.",
+        TcpinfoRcvSpace "tcpinfo_rcv_space" "The receive window of the client's connection.",
+        UpstreamCacheStatus "upstream_cache_status" "Empty: there is no cache.",
+        UpstreamHeaderTime "upstream_header_time" "Seconds from the begin of a try to the response's header, a value a try.",
+        UpstreamLastServerName "upstream_last_server_name" "Empty: the server name that TLS asked the last upstream server for.",
+        UpstreamResponseLength "upstream_response_length" "Bytes of the upstream's response body, a value a try.",
+        UpstreamResponseTime "upstream_response_time" "Seconds from the begin of a try to the response's last byte, a value a try.",
+        UpstreamStatus "upstream_status" "The status of the upstream's response, a value a try.",
+        Uri "uri" "The URI, decoded and normalised, as rewriting left it.",
     }
     stream {
-        BytesReceived "bytes_received",
-        Protocol "protocol",
-        SessionTime "session_time",
-        SslPrereadAlpnProtocols "ssl_preread_alpn_protocols",
-        SslPrereadProtocol "ssl_preread_protocol",
-        SslPrereadServerName "ssl_preread_server_name",
-        UpstreamFirstByteTime "upstream_first_byte_time",
-        UpstreamSessionTime "upstream_session_time",
+        BytesReceived "bytes_received" "Bytes that came from the client.",
+        Protocol "protocol" "TCP or UDP.",
+        SessionTime "session_time" "Seconds with milliseconds since the session began.",
+        SslPrereadAlpnProtocols "ssl_preread_alpn_protocols" "The protocols that the client offers in TLS, by commas.",
+        SslPrereadProtocol "ssl_preread_protocol" "The highest version of TLS that the client offers.",
+        SslPrereadServerName "ssl_preread_server_name" "The name that the client asks for in TLS.",
+        UpstreamFirstByteTime "upstream_first_byte_time" "Seconds from the begin of a try to the upstream's first byte, a value a try.",
+        UpstreamSessionTime "upstream_session_time" "Seconds from the begin of a try to its end, a value a try.",
     }
     both {
-        BinaryRemoteAddr "binary_remote_addr",
-        BytesSent "bytes_sent",
-        Connection "connection",
-        Hostname "hostname",
-        LimitConnStatus "limit_conn_status",
-        Msec "msec",
-        NginxVersion "nginx_version",
-        Pid "pid",
-        ProxyProtocolAddr "proxy_protocol_addr",
-        ProxyProtocolPort "proxy_protocol_port",
-        ProxyProtocolServerAddr "proxy_protocol_server_addr",
-        ProxyProtocolServerPort "proxy_protocol_server_port",
-        RealipRemoteAddr "realip_remote_addr",
-        RealipRemotePort "realip_remote_port",
-        RemoteAddr "remote_addr",
-        RemotePort "remote_port",
-        ServerAddr "server_addr",
-        ServerName "server_name",
-        ServerPort "server_port",
-        Status "status",
-        TimeIso8601 "time_iso8601",
-        TimeLocal "time_local",
-        UpstreamAddr "upstream_addr",
-        UpstreamBytesReceived "upstream_bytes_received",
-        UpstreamBytesSent "upstream_bytes_sent",
-        UpstreamConnectTime "upstream_connect_time",
+        BinaryRemoteAddr "binary_remote_addr" "The client's address in 4 or 16 bytes.",
+        BytesSent "bytes_sent" "Bytes that were sent to the client.",
+        Connection "connection" "The number of the connection, as in the error log.",
+        Hostname "hostname" "The name of the machine.",
+        LimitConnStatus "limit_conn_status" "What `limit_conn` said: PASSED, REJECTED or REJECTED_DRY_RUN.",
+        Msec "msec" "The time now in seconds with milliseconds.",
+        NginxVersion "nginx_version" "The version of nginx whose behaviour this is.",
+        Pid "pid" "The number of the worker's process.",
+        ProxyProtocolAddr "proxy_protocol_addr" "The client's address in the PROXY line.",
+        ProxyProtocolPort "proxy_protocol_port" "The client's port in the PROXY line.",
+        ProxyProtocolServerAddr "proxy_protocol_server_addr" "The server's address in the PROXY line.",
+        ProxyProtocolServerPort "proxy_protocol_server_port" "The server's port in the PROXY line.",
+        RealipRemoteAddr "realip_remote_addr" "The address of the connection, before `set_real_ip_from` put another in its place.",
+        RealipRemotePort "realip_remote_port" "The port of the connection, likewise.",
+        RemoteAddr "remote_addr" "The client's address.",
+        RemotePort "remote_port" "The client's port.",
+        ServerAddr "server_addr" "The address that the client connected to.",
+        ServerName "server_name" "The first name of the server.",
+        ServerPort "server_port" "The port that the client connected to.",
+        Status "status" "The status of the response or of the session.",
+        TimeIso8601 "time_iso8601" "The local time, `2026-01-31T12:00:00+00:00` for example.",
+        TimeLocal "time_local" "The local time, `31/Jan/2026:12:00:00 +0000` for example.",
+        UpstreamAddr "upstream_addr" "The address that was asked, a value a try.",
+        UpstreamBytesReceived "upstream_bytes_received" "Bytes that came from the upstream, a value a try.",
+        UpstreamBytesSent "upstream_bytes_sent" "Bytes that were sent to the upstream, a value a try.",
+        UpstreamConnectTime "upstream_connect_time" "Seconds that connecting took, a value a try.",
     }
 }
 
 impl VarId {
+    /// The families: what their names begin with, and what they are. `stream` has that of the PROXY protocol alone.
+    pub const FAMILIES: &'static [(&'static str, Family, &'static str)] = &[
+        ("arg_", Self::Arg, "An argument of the query string."),
+        ("cookie_", Self::Cookie, "A cookie of the request."),
+        (
+            "http_",
+            Self::Http,
+            "A header field of the request, in lower case with `_` for `-`.",
+        ),
+        (
+            "proxy_protocol_tlv_",
+            Self::ProxyProtocolTlv,
+            "A fact of the PROXY line, by its name or its number.",
+        ),
+        (
+            "sent_http_",
+            Self::SentHttp,
+            "A header field of the response to the client.",
+        ),
+        (
+            "sent_trailer_",
+            Self::SentTrailer,
+            "A trailer field of the response to the client.",
+        ),
+        (
+            "upstream_http_",
+            Self::UpstreamHttp,
+            "A header field of the upstream's response.",
+        ),
+        (
+            "upstream_trailer_",
+            Self::UpstreamTrailer,
+            "A trailer field of the upstream's response.",
+        ),
+        (
+            "upstream_cookie_",
+            Self::UpstreamCookie,
+            "A cookie that the upstream sets.",
+        ),
+    ];
+
     /// A variable of a family such as `http_x_real_ip`; `name` is lower case.
     fn prefixed(name: &str) -> Option<Self> {
-        let families: [(&str, Family); 9] = [
-            ("arg_", Self::Arg),
-            ("cookie_", Self::Cookie),
-            ("http_", Self::Http),
-            ("proxy_protocol_tlv_", Self::ProxyProtocolTlv),
-            ("sent_http_", Self::SentHttp),
-            ("sent_trailer_", Self::SentTrailer),
-            ("upstream_http_", Self::UpstreamHttp),
-            ("upstream_trailer_", Self::UpstreamTrailer),
-            ("upstream_cookie_", Self::UpstreamCookie),
-        ];
         if let [digit @ b'1'..=b'9'] = name.as_bytes() {
             return Some(Self::Capture(digit - b'0'));
         }
-        families
+        Self::FAMILIES
             .iter()
-            .find_map(|(prefix, make)| name.strip_prefix(prefix).map(|rest| make(rest.into())))
+            .find_map(|(prefix, make, _)| name.strip_prefix(prefix).map(|rest| make(rest.into())))
     }
 
     /// Whether `set` may assign this built-in variable (`NGX_HTTP_VAR_CHANGEABLE`).

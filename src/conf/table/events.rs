@@ -24,7 +24,9 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         worker_connections,
         "Limits how many connections a thread has at once.",
-    ),
+    )
+    .takes("<number>", "512")
+    .differs(&["worker-connections"]),
     Row::accepted(
         "multi_accept",
         EVENTS,

@@ -26,7 +26,9 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.gzip.on, s),
         "Compresses responses.",
-    ),
+    )
+    .default("off")
+    .differs(&["gzip"]),
     Row::accepted(
         "gzip_buffers",
         HSL,
@@ -43,21 +45,24 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
         "Sets which types are compressed besides text/html; `*` is all.",
-    ),
+    )
+    .takes("<type> ...", "text/html"),
     Row::new(
         "gzip_comp_level",
         HSL,
         TAKE1,
         |r, s| num_between(&mut r.loc.gzip.level, s, 1, 9),
         "Sets how hard to compress, 1 to 9.",
-    ),
+    )
+    .takes("<level>", "1"),
     Row::new(
         "gzip_min_length",
         HSL,
         TAKE1,
         |r, s| read::bytes(&mut r.loc.gzip.min_length, s),
         "Leaves shorter responses alone.",
-    ),
+    )
+    .takes("<length>", "20"),
     Row::new(
         "gzip_http_version",
         HSL,
@@ -70,13 +75,19 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
         "Sets the lowest version of a request whose response is compressed.",
-    ),
+    )
+    .takes("1.0 | 1.1", "1.1"),
     Row::new(
         "gzip_proxied",
         HSL,
         ONE_MORE,
         gzip_proxied,
         "Says which responses to proxies are compressed.",
+    )
+    .takes(
+        "off | expired | no-cache | no-store | private | no_last_modified | \
+             no_etag | auth | any ...",
+        "off",
     ),
     Row::new(
         "gzip_vary",
@@ -84,14 +95,17 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.gzip.vary, s),
         "Sends Vary with responses that may be compressed.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "gzip_disable",
         HSL,
         ONE_MORE,
         gzip_disable,
         "Compresses nothing for these browsers.",
-    ),
+    )
+    .takes("<pattern> ...", "")
+    .differs(&["patterns"]),
     Row::accepted(
         "gzip_window",
         HSL,

@@ -22,7 +22,8 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
         "Adds a header field to responses.",
-    ),
+    )
+    .takes("<name> <value> [always]", ""),
     Row::new(
         "add_trailer",
         HSLI,
@@ -33,28 +34,32 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
         "Adds a field to the trailer of responses.",
-    ),
+    )
+    .takes("<name> <value> [always]", ""),
     Row::new(
         "add_header_inherit",
         HSLI,
         TAKE1,
         |r, s| choice(&mut r.loc.headers_inherit, s, &INHERIT),
         "Says what becomes of fields that the blocks around add.",
-    ),
+    )
+    .takes("on | off | merge", "on"),
     Row::new(
         "add_trailer_inherit",
         HSLI,
         TAKE1,
         |r, s| choice(&mut r.loc.trailers_inherit, s, &INHERIT),
         "Says what becomes of trailer fields that the blocks around add.",
-    ),
+    )
+    .takes("on | off | merge", "on"),
     Row::new(
         "expires",
         HSLI,
         TAKE12,
         expires,
         "Sets Expires and Cache-Control of responses.",
-    ),
+    )
+    .takes("[modified] <time>; epoch | max | off", "off"),
 ];
 
 const INHERIT: [(&str, Inherit); 3] = [

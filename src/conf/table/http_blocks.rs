@@ -21,21 +21,25 @@ pub(super) const ROWS: &[Row] = &[
         BLOCK | TAKE12,
         location,
         "Holds what applies to some URIs.",
-    ),
+    )
+    .takes("[= | ~ | ~* | ^~] <uri> { ... }; @<name> { ... }", "")
+    .differs(&["patterns"]),
     Row::new(
         "limit_except",
         LOCATION,
         BLOCK | ONE_MORE,
         limit_except,
         "Holds what applies to other methods than these.",
-    ),
+    )
+    .takes("<method> ... { ... }", ""),
     Row::new(
         "types",
         HSL,
         BLOCK | NONE,
         types,
         "Maps file extensions to content types.",
-    ),
+    )
+    .default("{ text/html html; image/gif gif; image/jpeg jpg; }"),
 ];
 
 pub(super) fn http(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -18,7 +18,8 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         |r, s| values::once(&mut r.loc.core.default_type, s, |s| first(s).into()),
         "Sets the content type of files with an unknown extension.",
-    ),
+    )
+    .takes("<type>", "text/plain"),
     Row::new(
         "internal",
         LOCATION,
@@ -32,6 +33,11 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         log::location_error_log,
         "Sets where errors are logged, and from which severity on.",
+    )
+    .takes(
+        "<file> | stderr | syslog:server=<address>[,<parameter>=<value>] | \
+             memory:<size> [<level>]",
+        "logs/error.log error",
     ),
     Row::new(
         "client_max_body_size",
@@ -39,14 +45,16 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         |r, s| bytes_or_giga(&mut r.loc.core.client_max_body_size, s),
         "Limits the size of a request's body; 0 is no limit.",
-    ),
+    )
+    .takes("<size>", "1m"),
     Row::new(
         "client_body_buffer_size",
         HSL,
         TAKE1,
         |r, s| bytes(&mut r.loc.core.client_body_buffer_size, s),
         "Sets how much of a request's body stays in memory.",
-    ),
+    )
+    .takes("<size>", "16k"),
     Row::new(
         "client_body_in_file_only",
         HSL,
@@ -63,7 +71,8 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
         "Writes every request's body to a file.",
-    ),
+    )
+    .takes("on | clean | off", "off"),
     Row::accepted(
         "client_body_in_single_buffer",
         HSL,
@@ -77,35 +86,40 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         |r, s| msec(&mut r.loc.core.client_body_timeout, s),
         "Bounds the time between two reads of a request's body.",
-    ),
+    )
+    .takes("<time>", "60s"),
     Row::new(
         "client_header_buffer_size",
         HTTP | SERVER,
         TAKE1,
         |r, s| bytes(&mut r.srv.core.client_header_buffer_size, s),
         "Sets the size of the first buffer for a request's header.",
-    ),
+    )
+    .takes("<size>", "1k"),
     Row::new(
         "client_header_timeout",
         HTTP | SERVER,
         TAKE1,
         |r, s| msec(&mut r.srv.core.client_header_timeout, s),
         "Bounds the time that a request's header takes.",
-    ),
+    )
+    .takes("<time>", "60s"),
     Row::new(
         "large_client_header_buffers",
         HTTP | SERVER,
         TAKE2,
         |r, s| bufs(&mut r.srv.core.large_client_header_buffers, s),
         "Sets the buffers for long request lines and header fields.",
-    ),
+    )
+    .takes("<number> <size>", "4 8k"),
     Row::new(
         "max_headers",
         HTTP | SERVER,
         TAKE1,
         |r, s| num(&mut r.srv.core.max_headers, s),
         "Limits the number of a request's header fields.",
-    ),
+    )
+    .takes("<number>", "1000"),
     Row::accepted(
         "connection_pool_size",
         HTTP | SERVER,
@@ -126,21 +140,24 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.srv.core.ignore_invalid_headers, s),
         "Drops header fields with invalid names instead of refusing the request.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "merge_slashes",
         HTTP | SERVER,
         FLAG,
         |r, s| flag(&mut r.srv.core.merge_slashes, s),
         "Takes several slashes in a URI as one.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "underscores_in_headers",
         HTTP | SERVER,
         FLAG,
         |r, s| flag(&mut r.srv.core.underscores_in_headers, s),
         "Allows underscores in the names of header fields.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "satisfy",
         HSL,
@@ -153,7 +170,8 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
         "Says whether all kinds of access control must agree or any.",
-    ),
+    )
+    .takes("all | any", "all"),
     Row::accepted(
         "auth_delay",
         HSL,
@@ -167,7 +185,8 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         |r, s| msec(&mut r.loc.core.send_timeout, s),
         "Bounds the time between two writes to a client.",
-    ),
+    )
+    .takes("<time>", "60s"),
     Row::accepted(
         "send_lowat",
         HSL,
@@ -188,7 +207,8 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.core.tcp_nodelay, s),
         "Sends small packets at once.",
-    ),
+    )
+    .default("on"),
     Row::accepted(
         "tcp_nopush",
         HSL,
@@ -209,49 +229,56 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         |r, s| read::text_size(r, s, |r| &mut r.loc.core.limit_rate),
         "Limits the bytes a second of a response.",
-    ),
+    )
+    .takes("<rate>", "0"),
     Row::new(
         "limit_rate_after",
         HSLI,
         TAKE1,
         |r, s| read::text_size(r, s, |r| &mut r.loc.core.limit_rate_after),
         "Sets how much of a response is sent before the rate is limited.",
-    ),
+    )
+    .takes("<size>", "0"),
     Row::new(
         "keepalive_requests",
         HSL,
         TAKE1,
         |r, s| num(&mut r.loc.core.keepalive_requests, s),
         "Limits the requests of a client connection.",
-    ),
+    )
+    .takes("<number>", "1000"),
     Row::new(
         "keepalive_time",
         HSL,
         TAKE1,
         |r, s| msec(&mut r.loc.core.keepalive_time, s),
         "Limits how long a client connection takes requests.",
-    ),
+    )
+    .takes("<time>", "1h"),
     Row::new(
         "keepalive_timeout",
         HSL,
         TAKE12,
         values::keepalive_timeout,
         "Bounds how long a client connection is idle; 0 turns keep-alive off.",
-    ),
+    )
+    .takes("<timeout> [<header>]", "75s"),
     Row::new(
         "keepalive_min_timeout",
         HSL,
         TAKE1,
         |r, s| msec(&mut r.loc.core.keepalive_min_timeout, s),
         "Keeps an idle client connection at least this long when the worker stops.",
-    ),
+    )
+    .takes("<timeout>", "0"),
     Row::new(
         "keepalive_disable",
         HSL,
         TAKE12,
         values::keepalive_disable,
         "Turns keep-alive off for some browsers.",
-    ),
+    )
+    .takes("none | msie6 | safari [none | msie6 | safari]", "msie6"),
     Row::new(
         "lingering_close",
         HSL,
@@ -268,70 +295,80 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
         "Reads what a client still sends before its connection is closed.",
-    ),
+    )
+    .takes("off | on | always", "on"),
     Row::new(
         "lingering_time",
         HSL,
         TAKE1,
         |r, s| msec(&mut r.loc.core.lingering_time, s),
         "Bounds how long that goes on.",
-    ),
+    )
+    .takes("<time>", "30s"),
     Row::new(
         "lingering_timeout",
         HSL,
         TAKE1,
         |r, s| msec(&mut r.loc.core.lingering_timeout, s),
         "Bounds how long it waits for more.",
-    ),
+    )
+    .takes("<time>", "5s"),
     Row::new(
         "reset_timedout_connection",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.reset_timedout_connection, s),
         "Resets connections that timed out.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "absolute_redirect",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.absolute_redirect, s),
         "Puts scheme and host into redirects.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "server_name_in_redirect",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.server_name_in_redirect, s),
         "Puts the first server name into redirects instead of the client's host.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "port_in_redirect",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.port_in_redirect, s),
         "Puts the port into redirects.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "msie_padding",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.msie_padding, s),
         "Pads error pages for old browsers.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "msie_refresh",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.msie_refresh, s),
         "Answers old browsers with refreshes instead of redirects.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "log_not_found",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.log_not_found, s),
         "Logs files that are not there.",
-    ),
+    )
+    .default("on"),
     Row::accepted(
         "log_subrequest",
         HSL,
@@ -345,28 +382,33 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.core.recursive_error_pages, s),
         "Lets error pages have error pages.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "chunked_transfer_encoding",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.chunked_transfer_encoding, s),
         "Sends responses of unknown length in chunks.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "etag",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.core.etag, s),
         "Sends ETag with files.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "server_tokens",
         HSL,
         TAKE1,
         values::server_tokens,
         "Sets the Server header: `on`, `off`, `build` or a text.",
-    ),
+    )
+    .takes("on | off | build | <text>", "on")
+    .differs(&["product", "server-tokens"]),
     Row::new(
         "if_modified_since",
         HSL,
@@ -383,21 +425,25 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
         "Says how If-Modified-Since is compared.",
-    ),
+    )
+    .takes("off | exact | before", "exact"),
     Row::new(
         "max_ranges",
         HSL,
         TAKE1,
         values::max_ranges,
         "Limits the number of ranges in a request.",
-    ),
+    )
+    .takes("<number>", ""),
     Row::new(
         "disable_symlinks",
         HSL,
         TAKE12,
         values::disable_symlinks,
         "Refuses files behind symbolic links.",
-    ),
+    )
+    .takes("off; on | if_not_owner [from=<part>]", "off")
+    .differs(&["unsupported"]),
     Row::accepted(
         "subrequest_output_buffer_size",
         HSL,

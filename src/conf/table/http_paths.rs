@@ -15,27 +15,33 @@ use crate::{
 };
 
 pub(super) const ROWS: &[Row] = &[
-    Row::new("root", HSLI, TAKE1, root, "Sets the directory of files."),
+    Row::new("root", HSLI, TAKE1, root, "Sets the directory of files.").takes("<path>", "html"),
     Row::new(
         "alias",
         LOCATION,
         TAKE1,
         root,
         "Replaces the location's name by a path.",
-    ),
+    )
+    .takes("<path>", ""),
     Row::new(
         "error_page",
         HSLI,
         TWO_MORE,
         error_page,
         "Sets what answers instead of a response with these statuses.",
-    ),
+    )
+    .takes("<code> ... [= | =<code>] <uri>", ""),
     Row::new(
         "client_body_temp_path",
         HSL,
         TAKE1234,
         |r, s| temp_path(r, s, |r| &mut r.loc.core.client_body_temp_path),
         "Sets the directory of request bodies that do not fit in memory.",
+    )
+    .takes(
+        "<path> [<level1> [<level2> [<level3>]]]",
+        "client_body_temp",
     ),
 ];
 

@@ -24,27 +24,34 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         access,
         "Lets these addresses in.",
-    ),
+    )
+    .takes("<address> | <network> | unix: | all", ""),
     Row::new(
         "deny",
         HSL | LIMIT_EXCEPT,
         TAKE1,
         access,
         "Keeps these addresses out.",
-    ),
+    )
+    .takes("<address> | <network> | unix: | all", ""),
     Row::new(
         "set_real_ip_from",
         HSL,
         TAKE1,
         set_real_ip_from,
         "Trusts these addresses to say who the client is.",
-    ),
+    )
+    .takes("<address> | <network> | <host> | unix:", ""),
     Row::new(
         "real_ip_header",
         HSL,
         TAKE1,
         real_ip_header,
         "Names the header field that says who the client is.",
+    )
+    .takes(
+        "X-Real-IP | X-Forwarded-For | proxy_protocol | <field>",
+        "X-Real-IP",
     ),
     Row::new(
         "real_ip_recursive",
@@ -52,21 +59,24 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.realip.recursive, s),
         "Skips all trusted addresses of that field from the right.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "index",
         HSL,
         ONE_MORE,
         index,
         "Names the files that are looked for in a directory.",
-    ),
+    )
+    .takes("<file> ...", "index.html"),
     Row::new(
         "try_files",
         SERVER | LOCATION,
         TWO_MORE,
         try_files,
         "Serves the first of these files that is there, or the last argument.",
-    ),
+    )
+    .takes("<file> ... <uri>; <file> ... =<code>", ""),
     Row::new(
         "empty_gif",
         LOCATION,
@@ -86,7 +96,9 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
         "Answers with the number of connections and requests.",
-    ),
+    )
+    .takes("[<word>]", "")
+    .differs(&["counts"]),
 ];
 
 /// A network and whether bits outside its mask were set (`ngx_ptocidr`).

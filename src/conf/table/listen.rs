@@ -26,14 +26,24 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         listen,
         "Sets an address and port, or a Unix socket, where the server accepts.",
-    ),
+    )
+    .takes(
+        "<address>[:<port>] | <port> | unix:<path> [default_server] \
+             [proxy_protocol] [reuseport] [backlog=<number>] [rcvbuf=<size>] \
+             [sndbuf=<size>] [deferred] [bind] [ipv6only=on|off] [fastopen=<number>] \
+             [multipath] [so_keepalive=on|off|<idle>:<interval>:<count>]",
+        "*:80",
+    )
+    .differs(&["unsupported", "accept-filter"]),
     Row::new(
         "server_name",
         SERVER,
         ONE_MORE,
         server_name,
         "Sets the names of the server; `*.x`, `x.*` and `~pattern` match several.",
-    ),
+    )
+    .takes("<name> ...", "\"\"")
+    .differs(&["patterns"]),
 ];
 
 /// The address of a server without `listen`.

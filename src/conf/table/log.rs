@@ -27,21 +27,39 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         access_log,
         "Logs requests to a file, a path with variables or syslog; `off` logs none.",
-    ),
+    )
+    .takes(
+        "<path> [<format>] [buffer=<size>] [gzip[=<level>]] [flush=<time>] \
+             [if=<condition>]; syslog:server=<address>[,<parameter>=<value>] \
+             [<format> [if=<condition>]]; off",
+        "logs/access.log combined",
+    )
+    .differs(&["log-writes"]),
     Row::new(
         "log_format",
         HTTP,
         TWO_MORE,
         log_format,
         "Names a format for access logs.",
-    ),
+    )
+    .takes(
+        "<name> [escape=default|json|none] <text> ...",
+        "combined '$remote_addr - $remote_user [$time_local] \"$request\" \
+             $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"'",
+    )
+    .differs(&["json-log"]),
     Row::new(
         "open_log_file_cache",
         HSL,
         TAKE1234,
         open_log_file_cache,
         "Keeps logs with variables in their path open.",
-    ),
+    )
+    .takes(
+        "max=<number> [inactive=<time>] [min_uses=<number>] [valid=<time>]; off",
+        "off",
+    )
+    .differs(&["log-files"]),
 ];
 
 pub(super) fn main_error_log(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -24,77 +24,90 @@ pub(super) const ROWS: &[Row] = &[
         TAKE1,
         |_, _| Ok(()),
         "Reads other files here; `*`, `?` and `[]` match several.",
-    ),
+    )
+    .takes("<file> | <mask>", "")
+    .differs(&["include-cycle", "nesting"]),
     Row::new(
         "daemon",
         MAIN,
         FLAG,
         |r, s| flag(&mut r.main.daemon, s),
         "Runs in the background.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "master_process",
         MAIN,
         FLAG,
         |r, s| flag(&mut r.main.master_process, s),
         "Runs a master process beside the worker.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "pid",
         MAIN,
         TAKE1,
         pid,
         "Names the file with the master's process id.",
-    ),
+    )
+    .takes("<file>", "logs/nginx.pid"),
     Row::new(
         "user",
         MAIN,
         TAKE12,
         user,
         "Sets the user and group that the worker becomes.",
-    ),
+    )
+    .takes("<user> [<group>]", ""),
     Row::new(
         "worker_processes",
         MAIN,
         TAKE1,
         worker_processes,
         "Sets the number of the worker's threads; `auto` is one a processor.",
-    ),
+    )
+    .takes("<number> | auto", "1")
+    .differs(&["threads"]),
     Row::new(
         "worker_rlimit_nofile",
         MAIN,
         TAKE1,
         |r, s| num(&mut r.main.worker_rlimit_nofile, s),
         "Limits how many files the worker may have open.",
-    ),
+    )
+    .takes("<number>", ""),
     Row::new(
         "worker_rlimit_core",
         MAIN,
         TAKE1,
         |r, s| read::bytes_or_giga(&mut r.main.worker_rlimit_core, s),
         "Limits the size of a core file of the worker.",
-    ),
+    )
+    .takes("<size>", ""),
     Row::new(
         "worker_shutdown_timeout",
         MAIN,
         TAKE1,
         |r, s| msec(&mut r.main.worker_shutdown_timeout, s),
         "Bounds how long a worker that is being replaced finishes its requests.",
-    ),
+    )
+    .takes("<time>", ""),
     Row::new(
         "worker_priority",
         MAIN,
         TAKE1,
         worker_priority,
         "Sets the scheduling priority of the worker, -20 to 20.",
-    ),
+    )
+    .takes("<number>", "0"),
     Row::new(
         "working_directory",
         MAIN,
         TAKE1,
         working_directory,
         "Sets the worker's current directory.",
-    ),
+    )
+    .takes("<directory>", ""),
     Row::new(
         "env",
         MAIN,
@@ -111,6 +124,11 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         log::main_error_log,
         "Sets where errors are logged, and from which severity on.",
+    )
+    .takes(
+        "<file> | stderr | syslog:server=<address>[,<parameter>=<value>] | \
+             memory:<size> [<level>]",
+        "logs/error.log error",
     ),
     Row::new(
         "events",

@@ -1,95 +1,206 @@
-//! What is printed from the table: the manual page headwater.conf(5) and the README's table of directives.
-
-use std::collections::BTreeMap;
+//! The manual page headwater.conf(5), printed from the rows.
+//!
+//! What differs from nginx stands in the README's table alone; a row names its keys, and the text is put in here.
 
 use super::{
     ANY, AREAS, Arguments, BLOCK, Contexts, EVENTS, FLAG, HTTP, LIMIT_EXCEPT, LOCATION,
     LOCATION_IF, MAIL, MAIL_SERVER, MAIN, ONE_MORE, Row, SERVER, SERVER_IF, STREAM, STREAM_SERVER,
-    STREAM_UPSTREAM, Support, TWO_MORE, UPSTREAM,
+    STREAM_UPSTREAM, Support, TWO_MORE, UPSTREAM, rows,
 };
+use crate::vars::VarId;
+
+/// A row of the README's table of differences.
+#[derive(Clone, Copy, Debug)]
+pub struct Difference<'a> {
+    /// What the marks in the source call it.
+    pub key: &'a str,
+    /// What nginx does.
+    pub nginx: &'a str,
+    /// What headwater does.
+    pub headwater: &'a str,
+}
+
+/// The rows between the marks of the README's table of differences.
+pub fn differences(readme: &str) -> Vec<Difference<'_>> {
+    let table = readme.split_once("<!-- differences -->\n");
+    let table = table.and_then(|(_, rest)| rest.split_once("<!-- /differences -->"));
+    let lines = table.map_or("", |(table, _)| table).lines().skip(2);
+    let cells = lines.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    cells
+        .filter_map(|cells| match *cells {
+            [_, key, nginx, headwater, _, _] => Some(Difference {
+                key: key.trim_matches('`'),
+                nginx,
+                headwater,
+            }),
+            _ => None,
+        })
+        .collect()
+}
 
 /// headwater.conf(5), in roff.
-pub fn man_page() -> String {
+pub fn man_page(differences: &[Difference<'_>]) -> String {
     let mut page = INTRODUCTION.to_owned();
     for (area, rows) in AREAS {
-        section(&mut page, area, rows);
+        section(&mut page, area, rows, differences);
     }
+    variables(&mut page);
+    elsewhere(&mut page, differences);
     page.push_str(END);
     page
 }
 
-fn section(page: &mut String, area: &str, rows: &[Row]) {
+fn section(page: &mut String, area: &str, rows: &[Row], differences: &[Difference<'_>]) {
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_by_key(|row| row.name);
     add(page, format_args!(".SH {}\n", area.to_uppercase()));
     for row in rows {
-        let support = match row.support {
-            Support::Honoured(_) => "",
-            Support::Accepted(_) => " Accepted, without meaning here.",
-            Support::Refused => " Not supported yet.",
-        };
+        entry(page, row, differences);
+    }
+}
+
+fn entry(page: &mut String, row: &Row, differences: &[Difference<'_>]) {
+    let support = match row.support {
+        Support::Honoured(_) => "",
+        Support::Accepted(_) => " Accepted, without meaning here.",
+        Support::Refused => " Not supported yet.",
+    };
+    add(
+        page,
+        format_args!(".TP\n.B {}\n{}{support}\n", row.name, prose(row.doc)),
+    );
+    match row.forms() {
+        Some(forms) => {
+            let forms = forms.iter().map(|form| syntax(row, form));
+            let forms = forms.collect::<Vec<_>>().join("\n.br\n");
+            add(page, format_args!(".br\nSyntax: {forms}\n"));
+        }
+        None => add(
+            page,
+            format_args!(".br\nArguments: {}.\n", arguments(row.arguments)),
+        ),
+    }
+    if !row.default.is_empty() {
+        let default = literal(row.default);
+        add(page, format_args!(".br\nDefault: \\fB{default}\\fR\n"));
+    }
+    add(
+        page,
+        format_args!(".br\nContext: {}\n", contexts(row.contexts)),
+    );
+    for difference in differences {
+        if row.differs.contains(&difference.key) {
+            let (nginx, headwater) = (prose(difference.nginx), prose(difference.headwater));
+            add(
+                page,
+                format_args!(".br\nnginx: {nginx}. headwater: {headwater}.\n"),
+            );
+        }
+    }
+}
+
+/// One form of a directive: what is typed in bold, what is put in its place in italics.
+fn syntax(row: &Row, form: &str) -> String {
+    let (form, end) = match form.strip_suffix("{ ... }") {
+        Some(form) => (form.trim_end(), " { ... }"),
+        None => (form, ";"),
+    };
+    let space = if form.is_empty() { "" } else { " " };
+    let mut text = format!("\\fB{}\\fR{space}", row.name);
+    let mut bold = false;
+    let mut rest = form;
+    while let Some(next) = rest.chars().next() {
+        let (piece, after) = rest.split_at(next.len_utf8());
+        rest = after;
+        match piece {
+            "<" => {
+                let (name, after) = rest.split_once('>').unwrap_or((rest, ""));
+                rest = after;
+                bold = false;
+                add(&mut text, format_args!("\\fI{}\\fR", literal(name)));
+            }
+            " " | "[" | "]" | "|" => {
+                text += if bold { "\\fR" } else { "" };
+                bold = false;
+                text += piece;
+            }
+            _ => {
+                text += if bold { "" } else { "\\fB" };
+                bold = true;
+                text += &literal(piece);
+            }
+        }
+    }
+    text + if bold { "\\fR" } else { "" } + end
+}
+
+fn variables(page: &mut String) {
+    page.push_str(VARIABLES);
+    let groups = [
+        ("in http and stream", VarId::SHARED_VARIABLES),
+        ("in http", VarId::HTTP_VARIABLES),
+        ("in stream", VarId::STREAM_VARIABLES),
+    ];
+    for (place, group) in groups {
+        add(page, format_args!(".SS Variables {place}\n"));
+        for (name, doc) in group {
+            add(page, format_args!(".TP\n.B ${name}\n{}\n", prose(doc)));
+        }
+    }
+    page.push_str(".SS Families of variables\n");
+    for (start, _, doc) in VarId::FAMILIES {
         add(
             page,
-            format_args!(
-                ".TP\n.B {}\n{}{support}\n.br\nArguments: {}. Context: {}.\n",
-                row.name,
-                row.doc.replace('\\', "\\e"),
-                arguments(row.arguments),
-                contexts(row.contexts),
-            ),
+            format_args!(".TP\n.BI $ {start} name\n{}\n", prose(doc)),
         );
     }
+    page.push_str(".TP\n.BR $1 \" to \" $9\nWhat the groups of the last pattern matched.\n");
 }
 
-/// The directives by area as a table in Markdown.
-pub fn coverage() -> String {
-    let mut table = String::from(
-        "| Area | Honoured | Accepted, without meaning here | Not yet |\n|---|---|---|---|\n",
-    );
-    let mut totals = [0; 3];
-    for (area, rows) in AREAS {
-        let mut cells: [Vec<&str>; 3] = Default::default();
-        for row in rows {
-            let cell = match row.support {
-                Support::Honoured(_) => 0,
-                Support::Accepted(_) => 1,
-                Support::Refused => 2,
-            };
-            cells[cell].push(row.name);
-            totals[cell] += 1;
+/// Differences that no directive is about.
+fn elsewhere(page: &mut String, differences: &[Difference<'_>]) {
+    page.push_str(".SH OTHER DIFFERENCES FROM NGINX\n");
+    for difference in differences {
+        if rows().all(|row| !row.differs.contains(&difference.key)) {
+            let (nginx, headwater) = (prose(difference.nginx), prose(difference.headwater));
+            add(
+                page,
+                format_args!(".TP\n\\(bu\nnginx: {nginx}. headwater: {headwater}.\n"),
+            );
         }
-        add(&mut table, format_args!("| {area} |"));
-        for names in &cells {
-            add(&mut table, format_args!(" {} |", listed(names)));
-        }
-        table.push('\n');
     }
-    let [honoured, accepted, refused] = totals;
-    add(
-        &mut table,
-        format_args!("| **All** | {honoured} | {accepted} | {refused} |\n"),
-    );
-    table
 }
 
-/// Names in order; a large family is one entry.
-fn listed(names: &[&str]) -> String {
-    let mut families: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for name in names {
-        let family = name.split_once('_').map_or(*name, |(family, _)| family);
-        families.entry(family).or_default().push(name);
+/// Text with `words` of a configuration in it.
+fn prose(text: &str) -> String {
+    let mut parts = text.split('`');
+    let mut roff = escaped(parts.next().unwrap_or_default());
+    while let Some(word) = parts.next() {
+        add(&mut roff, format_args!("\\fB{}\\fR", literal(word)));
+        roff += &escaped(parts.next().unwrap_or_default());
     }
-    let mut shown = Vec::new();
-    for (family, mut names) in families {
-        if names.len() > 8 {
-            shown.push(format!("`{family}_*` ({})", names.len()));
-        } else {
-            names.sort_unstable();
-            names.dedup();
-            shown.extend(names.iter().map(|name| format!("`{name}`")));
+    roff
+}
+
+/// Text that is typed as it stands.
+fn literal(text: &str) -> String {
+    let mut roff = String::new();
+    for character in text.chars() {
+        match character {
+            '-' => roff += "\\-",
+            '\'' => roff += "\\(aq",
+            '~' => roff += "\\(ti",
+            '^' => roff += "\\(ha",
+            '`' => roff += "\\(ga",
+            '\\' => roff += "\\e",
+            other => roff.push(other),
         }
     }
-    shown.join(" ")
+    roff
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e")
 }
 
 fn arguments(set: Arguments) -> String {
@@ -124,7 +235,7 @@ fn contexts(set: Contexts) -> String {
     names.join(", ")
 }
 
-fn add(text: &mut String, more: std::fmt::Arguments<'_>) {
+pub(super) fn add(text: &mut String, more: std::fmt::Arguments<'_>) {
     text.push_str(&std::fmt::format(more));
 }
 
@@ -147,6 +258,8 @@ const CONTEXTS: [(Contexts, &str); 14] = [
 
 const INTRODUCTION: &str = r#".\" Printed from the table of directives (src/conf/table); a test compares.
 .TH HEADWATER.CONF 5
+.ad l
+.nh
 .SH NAME
 headwater.conf \- configuration of headwater, in nginx's language
 .SH DESCRIPTION
@@ -185,5 +298,10 @@ and
 .B add_header
 are inherited as a whole, by blocks that have none of their own.
 "#;
+
+const VARIABLES: &str = r".SH VARIABLES
+A variable of a try has a value for each server that was asked, with commas between them, and a colon where one location handed the
+request on to another. A dash stands in the logs for what has no value.
+";
 
 const END: &str = ".SH SEE ALSO\n.BR headwater (8)\n";

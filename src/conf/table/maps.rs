@@ -26,7 +26,9 @@ pub(super) const ROWS: &[Row] = &[
         BLOCK | TAKE2,
         map,
         "Gives a variable a value that depends on another text.",
-    ),
+    )
+    .takes("<text> $<variable> { ... }", "")
+    .differs(&["patterns"]),
     Row::accepted(
         "map_hash_max_size",
         HTTP,
@@ -47,14 +49,17 @@ pub(super) const ROWS: &[Row] = &[
         BLOCK | TAKE12,
         geo,
         "Gives a variable a value that depends on an address.",
-    ),
+    )
+    .takes("[$<address>] $<variable> { ... }", ""),
     Row::new(
         "split_clients",
         HTTP,
         BLOCK | TAKE2,
         split_clients,
         "Gives a variable one of several values by shares of a hash.",
-    ),
+    )
+    .takes("<text> $<variable> { ... }", "")
+    .differs(&["split-clients"]),
 ];
 
 /// A line of a table: no directive, but words of its own.

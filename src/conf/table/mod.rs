@@ -5,6 +5,7 @@
 
 mod accepted;
 mod affinity;
+mod coverage;
 mod events;
 mod geo;
 mod gzip;
@@ -28,11 +29,14 @@ mod resolver;
 mod rewrite;
 mod ssl;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod upstream;
 
 use std::{collections::HashMap, sync::OnceLock};
 
-pub use manual::{coverage, man_page};
+pub use coverage::coverage;
+pub use manual::{Difference, differences, man_page};
 
 use super::{
     error::{ConfError, Problem},
@@ -73,6 +77,12 @@ pub(crate) struct Row {
     pub(crate) support: Support,
     /// What it is for, one sentence.
     pub(crate) doc: &'static str,
+    /// What follows its name, as the manual writes it; see [`Row::takes`].
+    pub(crate) syntax: &'static str,
+    /// What holds where it is not given; empty where nothing does.
+    pub(crate) default: &'static str,
+    /// Where it differs from nginx: keys of the README's table of differences.
+    pub(crate) differs: &'static [&'static str],
 }
 
 impl Row {
@@ -90,6 +100,9 @@ impl Row {
             arguments,
             support: Support::Honoured(read),
             doc,
+            syntax: "",
+            default: "",
+            differs: &[],
         }
     }
 
@@ -102,11 +115,8 @@ impl Row {
         doc: &'static str,
     ) -> Self {
         Self {
-            name,
-            contexts,
-            arguments,
             support: Support::Accepted(read),
-            doc,
+            ..Self::new(name, contexts, arguments, read, doc)
         }
     }
 
@@ -118,11 +128,40 @@ impl Row {
         doc: &'static str,
     ) -> Self {
         Self {
-            name,
-            contexts,
-            arguments,
             support: Support::Refused,
-            doc,
+            ..Self::new(name, contexts, arguments, |_, _| Ok(()), doc)
+        }
+    }
+
+    /// How its arguments are written, and its default. `<x>` stands for a word, `a | b` for one of them, `[x]` for what may
+    /// be left out, `...` for more of the word before it; `;` stands between forms. Flags, single words and blocks need
+    /// none: what they take follows from [`Row::arguments`].
+    const fn takes(self, syntax: &'static str, default: &'static str) -> Self {
+        Self {
+            syntax,
+            default,
+            ..self
+        }
+    }
+
+    /// What holds where it is not given, for what needs no [`Row::takes`].
+    const fn default(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+
+    /// Keys of the README's table of differences that the manual shows with it.
+    const fn differs(self, differs: &'static [&'static str]) -> Self {
+        Self { differs, ..self }
+    }
+
+    /// What follows the name, form by form; None where nobody has said it.
+    fn forms(&self) -> Option<Vec<&'static str>> {
+        match self.syntax {
+            "" if self.arguments & FLAG != 0 => Some(vec!["on | off"]),
+            "" if self.arguments == NONE => Some(vec![""]),
+            "" if self.arguments == BLOCK | NONE => Some(vec!["{ ... }"]),
+            "" => None,
+            syntax => Some(syntax.split("; ").collect()),
         }
     }
 }

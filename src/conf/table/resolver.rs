@@ -24,14 +24,20 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         resolver,
         "Names the servers that resolve names while running.",
-    ),
+    )
+    .takes(
+        "<address> ... [valid=<time>] [ipv4=on|off] [ipv6=on|off]",
+        "",
+    )
+    .differs(&["resolver-ports"]),
     Row::new(
         "resolver_timeout",
         HSL,
         TAKE1,
         |r, s| msec(&mut r.loc.core.resolver_timeout, s),
         "Bounds a look-up of a name.",
-    ),
+    )
+    .takes("<time>", "30s"),
 ];
 
 pub(super) fn resolver(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -25,22 +25,31 @@ pub(super) const ROWS: &[Row] = &[
         BLOCK | ONE_MORE,
         if_block,
         "Holds what applies to requests for which a condition is true.",
-    ),
+    )
+    .takes("(<condition>) { ... }", "")
+    .differs(&["patterns"]),
     Row::new(
         "rewrite",
         ANYWHERE,
         TAKE23,
         rewrite,
         "Changes a URI that matches a pattern, or redirects.",
-    ),
+    )
+    .takes(
+        "<pattern> <replacement> [last | break | redirect | permanent]",
+        "",
+    )
+    .differs(&["patterns"]),
     Row::new(
         "return",
         ANYWHERE,
         TAKE12,
         return_,
         "Ends the request with this status.",
-    ),
-    Row::new("set", ANYWHERE, TAKE2, set, "Gives a variable a value."),
+    )
+    .takes("<code> [<text>]; <code> <url>; <url>", ""),
+    Row::new("set", ANYWHERE, TAKE2, set, "Gives a variable a value.")
+        .takes("$<variable> <value>", ""),
     Row::new(
         "break",
         ANYWHERE,
@@ -57,14 +66,16 @@ pub(super) const ROWS: &[Row] = &[
         FLAG,
         |r, s| flag(&mut r.loc.rewrite_log, s),
         "Logs what rewrite directives do at level notice.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "uninitialized_variable_warn",
         HTTP | ANYWHERE,
         FLAG,
         |r, s| flag(&mut r.loc.uninitialized_variable_warn, s),
         "Logs the use of variables that have no value.",
-    ),
+    )
+    .default("on"),
 ];
 
 /// `server`, `location` and `if` in them.

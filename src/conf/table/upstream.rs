@@ -28,21 +28,31 @@ pub(super) const ROWS: &[Row] = &[
         BLOCK | TAKE1,
         upstream,
         "Defines a group of servers to proxy to.",
-    ),
+    )
+    .takes("<name> { ... }", "")
+    .differs(&["reload"]),
     Row::new(
         "server",
         UPSTREAM,
         ONE_MORE,
         server,
         "Adds a server to the group.",
-    ),
+    )
+    .takes(
+        "<address> [weight=<number>] [max_conns=<number>] [max_fails=<number>] \
+             [fail_timeout=<time>] [backup] [down]",
+        "",
+    )
+    .differs(&["unsupported"]),
     Row::new(
         "zone",
         UPSTREAM,
         TAKE12,
         zone,
         "Names shared memory for the group's state; here it is always shared.",
-    ),
+    )
+    .takes("<name> [<size>]", "")
+    .differs(&["shared-state"]),
     Row::new(
         "least_conn",
         UPSTREAM,
@@ -56,14 +66,23 @@ pub(super) const ROWS: &[Row] = &[
         TAKE12,
         least_time,
         "Picks the server with the least response time and connections.",
-    ),
+    )
+    .takes("header | last_byte [inflight]", "")
+    .differs(&[
+        "one-clock",
+        "long-idle",
+        "no-sample",
+        "early-sample",
+        "connect-sample",
+    ]),
     Row::new(
         "hash",
         UPSTREAM,
         TAKE12,
         hash,
         "Picks the server by the hash of a text.",
-    ),
+    )
+    .takes("<text> [consistent]", ""),
     Row::new(
         "ip_hash",
         UPSTREAM,
@@ -80,35 +99,41 @@ pub(super) const ROWS: &[Row] = &[
         NONE | TAKE12,
         random,
         "Picks a server at random, or the better of two.",
-    ),
+    )
+    .takes("[two [least_conn]]", ""),
     Row::new(
         "keepalive",
         UPSTREAM,
         TAKE12,
         keepalive,
         "Sets how many idle connections to the group are kept; 0 is none.",
-    ),
+    )
+    .takes("<number> [local]", "32 local")
+    .differs(&["pool-key", "giveback"]),
     Row::new(
         "keepalive_requests",
         UPSTREAM,
         TAKE1,
         |r, s| num(&mut r.up.keepalive_requests, s),
         "Limits the requests of a connection to the group.",
-    ),
+    )
+    .takes("<number>", "1000"),
     Row::new(
         "keepalive_time",
         UPSTREAM,
         TAKE1,
         |r, s| msec(&mut r.up.keepalive_time, s),
         "Limits how long a connection to the group is used.",
-    ),
+    )
+    .takes("<time>", "1h"),
     Row::new(
         "keepalive_timeout",
         UPSTREAM,
         TAKE1,
         |r, s| msec(&mut r.up.keepalive_timeout, s),
         "Bounds how long a connection to the group is idle.",
-    ),
+    )
+    .takes("<time>", "60s"),
 ];
 
 pub(super) fn upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -21,21 +21,24 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
         TAKE1,
         return_,
         "Sends this text and ends the session.",
-    ),
+    )
+    .takes("<text>", ""),
     Row::new(
         "pass",
         STREAM_SERVER,
         TAKE1,
         pass,
         "Hands a connection to the server here that listens on this address.",
-    ),
+    )
+    .takes("<address>:<port> | unix:<path>", ""),
     Row::new(
         "set",
         STREAM_SERVER,
         TAKE2,
         set,
         "Gives a variable a value.",
-    ),
+    )
+    .takes("$<variable> <value>", ""),
 ];
 
 fn return_(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

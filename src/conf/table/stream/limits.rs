@@ -22,7 +22,8 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
             })
         },
         "Defines what sessions are counted by, and how much memory that may take.",
-    ),
+    )
+    .takes("<text> zone=<name>:<size>", ""),
     Row::new(
         "limit_conn",
         BOTH,
@@ -40,19 +41,22 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
             Ok(())
         },
         "Limits the sessions at once that share a key of the zone.",
-    ),
+    )
+    .takes("<zone> <number>", ""),
     Row::new(
         "limit_conn_log_level",
         BOTH,
         TAKE1,
         |r, s| choice(&mut r.session.core.limit_conn_log_level, s, &LEVELS),
         "Sets the severity of refused sessions in the error log.",
-    ),
+    )
+    .takes("info | notice | warn | error", "error"),
     Row::new(
         "limit_conn_dry_run",
         BOTH,
         FLAG,
         |r, s| flag(&mut r.session.core.limit_conn_dry_run, s),
         "Only logs which sessions would be refused.",
-    ),
+    )
+    .default("off"),
 ];

@@ -11,7 +11,9 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
         BLOCK | TAKE2,
         maps::map,
         "Gives a variable a value that depends on another text.",
-    ),
+    )
+    .takes("<text> $<variable> { ... }", "")
+    .differs(&["patterns"]),
     Row::accepted(
         "map_hash_max_size",
         STREAM,
@@ -32,12 +34,15 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
         BLOCK | TAKE12,
         geo::geo,
         "Gives a variable a value that depends on an address.",
-    ),
+    )
+    .takes("[$<address>] $<variable> { ... }", ""),
     Row::new(
         "split_clients",
         STREAM,
         BLOCK | TAKE2,
         maps::split_clients,
         "Gives a variable one of several values by shares of a hash.",
-    ),
+    )
+    .takes("<text> $<variable> { ... }", "")
+    .differs(&["split-clients"]),
 ];

@@ -33,14 +33,17 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         listen::listen,
         "Sets an address and port, or a Unix socket, where the server accepts; `udp` is for datagrams.",
-    ),
+    ).takes("<address>:<port> | <port> | unix:<path> [udp] [default_server] \
+             [proxy_protocol] [reuseport] [backlog=<number>] [rcvbuf=<size>] \
+             [sndbuf=<size>] [deferred] [bind] [ipv6only=on|off] [fastopen=<number>] \
+             [multipath] [so_keepalive=on|off|<idle>:<interval>:<count>]", "").differs(&["unsupported", "udp-threads", "udp-busy", "udp-reload"]),
     Row::new(
         "server_name",
         STREAM_SERVER,
         ONE_MORE,
         listen::server_name,
         "Sets the names of the server, for clients that ask for one in TLS.",
-    ),
+    ).takes("<name> ...", "\"\""),
 ];
 
 /// Both levels.

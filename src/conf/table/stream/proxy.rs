@@ -24,133 +24,153 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
         TAKE1,
         proxy_pass,
         "Proxies to this address or group.",
-    ),
+    )
+    .takes("<address>:<port> | unix:<path> | <upstream>", ""),
     Row::new(
         "proxy_connect_timeout",
         BOTH,
         TAKE1,
         |r, s| msec(&mut r.session.proxy.connect_timeout, s),
         "Bounds the time to connect to a server.",
-    ),
+    )
+    .takes("<time>", "60s"),
     Row::new(
         "proxy_timeout",
         BOTH,
         TAKE1,
         |r, s| msec(&mut r.session.proxy.timeout, s),
         "Bounds how long a session is idle.",
-    ),
+    )
+    .takes("<time>", "10m"),
     Row::new(
         "proxy_buffer_size",
         BOTH,
         TAKE1,
         buffer_size,
         "Sets the buffer of each direction.",
-    ),
+    )
+    .takes("<size>", "16k")
+    .differs(&["udp-whole"]),
     Row::new(
         "proxy_downstream_buffer",
         BOTH,
         TAKE1,
         old_buffer_size,
         "Sets the buffer of each direction, an old name.",
-    ),
+    )
+    .takes("<size>", "16k"),
     Row::new(
         "proxy_upstream_buffer",
         BOTH,
         TAKE1,
         old_buffer_size,
         "Sets the buffer of each direction, an old name.",
-    ),
+    )
+    .takes("<size>", "16k"),
     Row::new(
         "proxy_upload_rate",
         BOTH,
         TAKE1,
         |r, s| read::text_size(r, s, |r| &mut r.session.proxy.upload_rate),
         "Limits the bytes a second from a client.",
-    ),
+    )
+    .takes("<rate>", "0"),
     Row::new(
         "proxy_download_rate",
         BOTH,
         TAKE1,
         |r, s| read::text_size(r, s, |r| &mut r.session.proxy.download_rate),
         "Limits the bytes a second from a server.",
-    ),
+    )
+    .takes("<rate>", "0"),
     Row::new(
         "proxy_requests",
         BOTH,
         TAKE1,
         |r, s| num(&mut r.session.proxy.requests, s),
         "Sets how many datagrams of a client make a session; 0 is no limit.",
-    ),
+    )
+    .takes("<number>", "0"),
     Row::new(
         "proxy_responses",
         BOTH,
         TAKE1,
         proxy_responses,
         "Sets how many datagrams a server answers with; 0 is none.",
-    ),
+    )
+    .takes("<number>", ""),
     Row::new(
         "proxy_next_upstream",
         BOTH,
         FLAG,
         |r, s| flag(&mut r.session.proxy.next_upstream, s),
         "Tries the next server when one cannot be reached.",
-    ),
+    )
+    .default("on"),
     Row::new(
         "proxy_next_upstream_tries",
         BOTH,
         TAKE1,
         |r, s| num(&mut r.session.proxy.next_upstream_tries, s),
         "Limits the tries of a session; 0 is no limit.",
-    ),
+    )
+    .takes("<number>", "0"),
     Row::new(
         "proxy_next_upstream_timeout",
         BOTH,
         TAKE1,
         |r, s| msec(&mut r.session.proxy.next_upstream_timeout, s),
         "Bounds the time in which tries begin; 0 is no limit.",
-    ),
+    )
+    .takes("<time>", "0"),
     Row::new(
         "proxy_protocol",
         BOTH,
         TAKE1,
         |r, s| choice(&mut r.session.proxy.protocol, s, &VERSIONS),
         "Begins a connection to a server with a PROXY line: `on` is version 1, `v2` version 2.",
-    ),
+    )
+    .takes("on | v2 | off", "off"),
     Row::new(
         "proxy_bind",
         BOTH,
         TAKE12,
         proxy_bind,
         "Sets the local address of connections to servers.",
-    ),
+    )
+    .takes("<address> [transparent]; off", ""),
     Row::new(
         "proxy_socket_keepalive",
         BOTH,
         FLAG,
         |r, s| flag(&mut r.session.proxy.socket_keepalive, s),
         "Lets the system probe idle connections to servers.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "proxy_socket_rcvbuf",
         BOTH,
         TAKE1,
         |r, s| option_bytes(&mut r.session.proxy.socket_rcvbuf, s),
         "Sets the system's receive buffer of connections to servers.",
-    ),
+    )
+    .takes("<size>", ""),
     Row::new(
         "proxy_socket_sndbuf",
         BOTH,
         TAKE1,
         |r, s| option_bytes(&mut r.session.proxy.socket_sndbuf, s),
         "Sets the system's send buffer of connections to servers.",
-    ),
+    )
+    .takes("<size>", ""),
     Row::new(
         "proxy_half_close",
         BOTH,
         FLAG,
         |r, s| flag(&mut r.session.proxy.half_close, s),
         "Lets each direction of a session end by itself.",
-    ),
+    )
+    .default("off"),
 ];
 
 const VERSIONS: [(&str, ProxyProtocol); 3] = [
