@@ -76,6 +76,7 @@ impl Arguments {
         let mut parsed = Self::default();
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
+            let arg = short(arg);
             let Some(options) = arg.strip_prefix('-') else {
                 return Err(format!("invalid option: \"{arg}\""));
             };
@@ -169,6 +170,16 @@ impl Arguments {
     fn startup_log(&self) -> Option<PathBuf> {
         let name = self.error_log.as_deref().unwrap_or(ERROR_LOG);
         (name != "stderr" && !name.is_empty()).then(|| self.prefix().join(name))
+    }
+}
+
+/// The option that a long one stands for.
+fn short(arg: String) -> String {
+    match &*arg {
+        // DIFFERS(long-options): nginx has none, but they are what people try first.
+        "--help" => "-h".to_owned(),
+        "--version" => "-v".to_owned(),
+        _ => arg,
     }
 }
 
@@ -345,6 +356,7 @@ Options:
   -c filename   : set configuration file (default: {CONF_PATH})
   -g directives : set global directives out of configuration file
 
+Manual: headwater(8) for options and signals, headwater.conf(5) for the configuration
 "
     )
 }
@@ -389,7 +401,7 @@ mod tests {
         for (args, message) in [
             (&["x"][..], "invalid option: \"x\""),
             (&["-x"], "invalid option: \"x\""),
-            (&["--help"], "invalid option: \"-\""),
+            (&["--x"], "invalid option: \"-\""),
             (&["-tx"], "invalid option: \"x\""),
             (&["-c"], "option \"-c\" requires file name"),
             (&["-e"], "option \"-e\" requires file name"),
@@ -401,6 +413,14 @@ mod tests {
         ] {
             assert_eq!(parse(args).unwrap_err(), message, "{args:?}");
         }
+    }
+
+    #[test]
+    fn long_options_are_those_that_people_try() {
+        assert_eq!(parse(&["--help"]), parse(&["-h"]));
+        assert_eq!(parse(&["--version"]), parse(&["-v"]));
+        assert!(parse(&["--helpme"]).is_err());
+        assert!(help_text().contains("headwater(8)"));
     }
 
     #[test]

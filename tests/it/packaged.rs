@@ -1,8 +1,12 @@
-//! The configurations that come with the program are valid, for nginx as well.
+//! What an operator finds: the help, and configurations that are valid, for nginx as well.
 
 use std::fs;
 
-use crate::support::compare::check;
+use crate::support::{
+    Subject,
+    compare::{check, oracle},
+    subject::Program,
+};
 
 /// A file of `conf/`, with `{{dir}}` in the place of the directories that packages make.
 fn conf(name: &str) -> String {
@@ -22,4 +26,21 @@ fn the_default_configuration_is_valid() {
 #[test]
 fn the_demonstration_is_valid() {
     assert_eq!(check(&conf("demo.conf")), Some(0));
+}
+
+/// The help, in nginx's way and in everyone else's; nginx does not know the latter.
+#[test]
+fn help_and_version() {
+    let ours = |arguments: &[&str]| Subject::new(Program::Headwater, "").check(arguments);
+    let (code, help) = ours(&["--help"]);
+    assert_eq!((code, &*help), (Some(0), &*ours(&["-h"]).1));
+    assert!(help.contains("\n  -t            : "), "{help}");
+    let version = ours(&["--version"]);
+    assert_eq!(version, ours(&["-v"]));
+    assert_eq!(version.0, Some(0));
+    if let Some(nginx) = oracle() {
+        let nginx = Subject::new(Program::Nginx(nginx), "").check(&["--help"]);
+        let text = "nginx: invalid option: \"-\"\n".to_owned();
+        assert_eq!(nginx, (Some(1), text));
+    }
 }
