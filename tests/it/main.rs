@@ -15,6 +15,7 @@ mod balance;
 mod binary_upgrade;
 mod buffering;
 mod differences;
+mod examples;
 mod experiment;
 mod framing;
 mod h1;

@@ -19,7 +19,7 @@ const CONF: &str = "stream {
 }";
 
 /// A greeting of the test data: what a client with OpenSSL sends.
-fn greeting(name: &str) -> Vec<u8> {
+pub(crate) fn greeting(name: &str) -> Vec<u8> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/client_hello");
     // The first byte is for the fuzz target.
     fs::read(directory.join(name)).unwrap()[1..].to_vec()
