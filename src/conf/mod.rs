@@ -75,4 +75,6 @@ enum Names {
 }
 
 #[cfg(test)]
+mod snippets;
+#[cfg(test)]
 mod tests;
