@@ -1,6 +1,6 @@
 //! What an operator finds: the help, and configurations that are valid, for nginx as well.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::support::{
     Subject,
@@ -42,5 +42,27 @@ fn help_and_version() {
         let nginx = Subject::new(Program::Nginx(nginx), "").check(&["--help"]);
         let text = "nginx: invalid option: \"-\"\n".to_owned();
         assert_eq!(nginx, (Some(1), text));
+    }
+}
+
+/// The formatter of manual pages has nothing to say about ours.
+#[test]
+fn manual_pages_have_no_mistakes() {
+    for page in ["headwater.8", "headwater.conf.5"] {
+        let file = format!("{}/man/{page}", env!("CARGO_MANIFEST_DIR"));
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-l", &file])
+            .env("LC_ALL", "C.UTF-8");
+        let Ok(output) = man.output() else {
+            eprintln!("skipped: no man");
+            return;
+        };
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && words.is_empty(),
+            "{page}: {words}"
+        );
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("SEE ALSO"), "{page} is whole");
     }
 }
