@@ -11,6 +11,7 @@ mod geo;
 mod gzip;
 mod headers;
 mod http_blocks;
+mod http_clients;
 mod http_core;
 mod http_core_values;
 mod http_paths;
@@ -24,6 +25,7 @@ mod maps;
 mod proxy;
 mod proxy_pass;
 mod proxy_rewrite;
+mod proxy_values;
 mod refused;
 mod resolver;
 mod rewrite;
@@ -175,6 +177,7 @@ pub(crate) const AREAS: [Area; 30] = [
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
     ("HTTP core", http_core::ROWS),
+    ("Clients", http_clients::ROWS),
     ("Paths and error pages", http_paths::ROWS),
     ("Listening and names", listen::ROWS),
     ("Access, real IP, index, files", http_small::ROWS),

@@ -4,15 +4,10 @@
 
 use super::{
     FLAG, HSL, LIMIT_EXCEPT, LOCATION, LOCATION_IF, ONE_MORE, Row, TAKE1, TAKE2, TAKE12, TAKE1234,
-    http_paths::temp_path, proxy_pass, proxy_rewrite as rewrite, unsupported,
+    http_paths::temp_path, proxy_pass, proxy_rewrite as rewrite, proxy_values as values,
+    proxy_values::option_bytes,
 };
-use crate::conf::{
-    address::parse_addr_port,
-    error::Problem,
-    model::{Bind, IgnoreHeaders, NextUpstream, ProxyVersion},
-    parser::Statement,
-    read::{self, Reader, bits, bufs, bytes, first, flag, msec, num, shared, text_size, unset},
-};
+use crate::conf::read::{bufs, bytes, first, flag, msec, num, text_size};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -60,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_set_header",
         HSL,
         TAKE2,
-        proxy_set_header,
+        values::proxy_set_header,
         "Sets a header field of proxied requests; empty leaves it out.",
     )
     .takes("<field> <value>", "Host $proxy_host"),
@@ -92,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_ignore_headers",
         HSL,
         ONE_MORE,
-        proxy_ignore_headers,
+        values::proxy_ignore_headers,
         "Ignores what these header fields of responses ask for.",
     )
     .takes("<field> ...", ""),
@@ -100,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_next_upstream",
         HSL,
         ONE_MORE,
-        proxy_next_upstream,
+        values::proxy_next_upstream,
         "Says in which cases a request is tried on the next server.",
     )
     .takes(
@@ -129,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_bind",
         HSL,
         TAKE12,
-        proxy_bind,
+        values::proxy_bind,
         "Sets the local address of connections to servers.",
     )
     .takes("<address> [transparent]; off", "")
@@ -138,7 +133,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_http_version",
         HSL,
         TAKE1,
-        proxy_http_version,
+        values::proxy_http_version,
         "Sets the version of HTTP that servers are spoken to in.",
     )
     .takes("1.0 | 1.1 | 2", "1.1")
@@ -147,7 +142,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_method",
         HSL,
         TAKE1,
-        |r, s| option_text(r, s, |r| &mut r.loc.proxy.method),
+        |r, s| values::option_text(r, s, |r| &mut r.loc.proxy.method),
         "Replaces the method of proxied requests.",
     )
     .takes("<method>", ""),
@@ -155,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_set_body",
         HSL,
         TAKE1,
-        |r, s| option_text(r, s, |r| &mut r.loc.proxy.set_body),
+        |r, s| values::option_text(r, s, |r| &mut r.loc.proxy.set_body),
         "Replaces the body of proxied requests.",
     )
     .takes("<text>", ""),
@@ -282,7 +277,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_send_lowat",
         HSL,
         TAKE1,
-        proxy_send_lowat,
+        values::proxy_send_lowat,
         "Sets the smallest write to a server where the system can.",
     ),
     Row::new(
@@ -334,156 +329,3 @@ pub(super) const ROWS: &[Row] = &[
     )
     .default("off"),
 ];
-
-fn option_text(
-    reader: &mut Reader,
-    statement: &Statement,
-    slot: fn(&mut Reader) -> &mut Option<Option<crate::vars::Template>>,
-) -> Result<(), Problem> {
-    if slot(reader).is_some() {
-        return Err(Problem::duplicate());
-    }
-    let template = reader.template(first(statement))?;
-    *slot(reader) = Some(Some(template));
-    Ok(())
-}
-
-#[expect(clippy::option_option, reason = "unset, or set to nothing")]
-pub(super) fn option_bytes(
-    slot: &mut Option<Option<usize>>,
-    statement: &Statement,
-) -> Result<(), Problem> {
-    let mut size = slot.flatten();
-    bytes(&mut size, statement)?;
-    *slot = Some(size);
-    Ok(())
-}
-
-fn proxy_set_header(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let [name, text] = statement.args.as_slice() else {
-        return Ok(());
-    };
-    let value = reader.template(text.bytes())?;
-    let header = (shared(name), value);
-    reader
-        .loc
-        .proxy
-        .set_header
-        .get_or_insert_default()
-        .push(header);
-    Ok(())
-}
-
-fn proxy_ignore_headers(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    bits(
-        reader,
-        statement,
-        |r| &mut r.loc.proxy.ignore_headers,
-        &[
-            ("X-Accel-Redirect", |set: &mut IgnoreHeaders| {
-                &mut set.accel_redirect
-            }),
-            ("X-Accel-Expires", |set| &mut set.accel_expires),
-            ("X-Accel-Limit-Rate", |set| &mut set.accel_limit_rate),
-            ("X-Accel-Buffering", |set| &mut set.accel_buffering),
-            ("X-Accel-Charset", |set| &mut set.accel_charset),
-            ("Expires", |set| &mut set.expires),
-            ("Cache-Control", |set| &mut set.cache_control),
-            ("Set-Cookie", |set| &mut set.set_cookie),
-            ("Vary", |set| &mut set.vary),
-        ],
-    )
-}
-
-fn proxy_next_upstream(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    bits(
-        reader,
-        statement,
-        |r| &mut r.loc.proxy.next_upstream,
-        &[
-            ("error", |set: &mut NextUpstream| &mut set.error),
-            ("timeout", |set| &mut set.timeout),
-            ("invalid_header", |set| &mut set.invalid_header),
-            ("non_idempotent", |set| &mut set.non_idempotent),
-            ("http_500", |set| &mut set.http_500),
-            ("http_502", |set| &mut set.http_502),
-            ("http_503", |set| &mut set.http_503),
-            ("http_504", |set| &mut set.http_504),
-            ("http_403", |set| &mut set.http_403),
-            ("http_404", |set| &mut set.http_404),
-            ("http_429", |set| &mut set.http_429),
-            ("updating", |set| &mut set.updating),
-            ("off", |set| &mut set.off),
-        ],
-    )?;
-    if let Some(set) = reader
-        .loc
-        .proxy
-        .next_upstream
-        .as_mut()
-        .filter(|set| set.off)
-    {
-        // Whatever else is said.
-        *set = NextUpstream {
-            off: true,
-            ..NextUpstream::default()
-        };
-    }
-    Ok(())
-}
-
-pub(super) fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    if reader.bind().is_some() {
-        return Err(Problem::duplicate());
-    }
-    let [word, rest @ ..] = statement.args.as_slice() else {
-        return Ok(());
-    };
-    if rest.is_empty() && *word == "off" {
-        *reader.bind() = Some(None);
-        return Ok(());
-    }
-    let addr = reader.template(word.bytes())?;
-    let fixed = match addr.as_literal() {
-        Some(_) => Some(
-            parse_addr_port(&word.text())
-                .ok_or_else(|| Problem::message(format!("invalid address \"{word}\"")))?
-                .into(),
-        ),
-        None => None,
-    };
-    let transparent = match rest.first() {
-        Some(word) if *word == "transparent" => true,
-        Some(word) => return Err(Problem::parameter(word)),
-        None => false,
-    };
-    reader.main.transparent |= transparent;
-    *reader.bind() = Some(Some(Bind {
-        addr,
-        fixed,
-        transparent,
-    }));
-    Ok(())
-}
-
-fn proxy_http_version(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let mut version = reader.loc.proxy.http_version.map(Some);
-    read::choice(
-        &mut version,
-        statement,
-        &[
-            ("1.0", Some(ProxyVersion::Http10)),
-            ("1.1", Some(ProxyVersion::Http11)),
-            ("2", None),
-        ],
-    )?;
-    reader.loc.proxy.http_version = version.flatten();
-    unset(reader.loc.proxy.http_version.is_none().then_some(&()))
-        .map_err(|_| unsupported("proxy_http_version 2"))
-}
-
-fn proxy_send_lowat(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    bytes(&mut reader.loc.proxy.send_lowat, statement)?;
-    reader.warn("\"proxy_send_lowat\" is not supported, ignored", statement);
-    Ok(())
-}

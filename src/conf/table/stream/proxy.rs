@@ -5,7 +5,7 @@
 use super::{
     super::{
         FLAG, Row, STREAM_SERVER, TAKE1, TAKE12,
-        proxy::{option_bytes, proxy_bind},
+        proxy_values::{option_bytes, proxy_bind},
     },
     BOTH,
 };
