@@ -297,6 +297,13 @@ What a block does not say holds as the block around it says. Lists such as those
 and
 .B add_header
 are inherited as a whole, by blocks that have none of their own.
+.PP
+Below, what is typed as it stands is
+.BR bold ,
+what something stands in the place of is in
+.IR italics ;
+[\~] holds what may be left out, | stands between words of which one is taken, and ... means more of the word before it. Where there
+is no default, nothing holds unless it is said.
 "#;
 
 const VARIABLES: &str = r".SH VARIABLES
