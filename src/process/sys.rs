@@ -67,6 +67,10 @@ pub(super) fn take_descriptor(number: RawFd) -> Option<OwnedFd> {
 )]
 pub(super) fn move_environment() {
     for (name, value) in std::env::vars_os() {
+        // A name may begin with it; such a variable stays where it is.
+        if name.as_encoded_bytes().contains(&b'=') {
+            continue;
+        }
         // SAFETY: the caller says that there is one thread.
         unsafe { std::env::set_var(name, value) };
     }

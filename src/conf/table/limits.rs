@@ -27,7 +27,8 @@ pub(super) const ROWS: &[Row] = &[
         TAKE2,
         |r, s| conn_zone(r, s, ZoneUse::LimitConn, |r| &mut r.http.limit_zones),
         "Defines what connections are counted by, and how much memory that may take.",
-    ),
+    )
+    .takes("<text> zone=<name>:<size>", ""),
     Row::new(
         "limit_conn",
         HSL,
@@ -45,63 +46,73 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
         "Limits the requests at once that share a key of the zone.",
-    ),
+    )
+    .takes("<zone> <number>", ""),
     Row::new(
         "limit_conn_log_level",
         HSL,
         TAKE1,
         |r, s| choice(&mut r.loc.limits.conn_log_level, s, &LEVELS),
         "Sets the severity of requests refused by `limit_conn` in the error log.",
-    ),
+    )
+    .takes("info | notice | warn | error", "error"),
     Row::new(
         "limit_conn_status",
         HSL,
         TAKE1,
         |r, s| num_between(&mut r.loc.limits.conn_status, s, 400, 599),
         "Sets the status of requests refused by `limit_conn`.",
-    ),
+    )
+    .takes("<status>", "503"),
     Row::new(
         "limit_conn_dry_run",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.limits.conn_dry_run, s),
         "Only logs which requests `limit_conn` would refuse.",
-    ),
+    )
+    .default("off"),
     Row::new(
         "limit_req_zone",
         HTTP,
         TAKE3,
         rate_zone,
         "Defines what requests are counted by, how much memory that may take, and how many may come in a second or minute.",
-    ),
+    )
+    .takes("<text> zone=<name>:<size> rate=<rate>", "")
+    .differs(&["limit-key"]),
     Row::new(
         "limit_req",
         HSL,
         TAKE123,
         limit_req,
         "Limits how fast requests that share a key of the zone come: they wait, and are refused beyond the burst.",
-    ),
+    )
+    .takes("zone=<name> [burst=<number>] [nodelay | delay=<number>]", ""),
     Row::new(
         "limit_req_log_level",
         HSL,
         TAKE1,
         |r, s| choice(&mut r.loc.limits.req_log_level, s, &LEVELS),
         "Sets the severity of requests refused by `limit_req` in the error log; those that wait are one level below.",
-    ),
+    )
+    .takes("info | notice | warn | error", "error"),
     Row::new(
         "limit_req_status",
         HSL,
         TAKE1,
         |r, s| num_between(&mut r.loc.limits.req_status, s, 400, 599),
         "Sets the status of requests refused by `limit_req`.",
-    ),
+    )
+    .takes("<status>", "503"),
     Row::new(
         "limit_req_dry_run",
         HSL,
         FLAG,
         |r, s| flag(&mut r.loc.limits.req_dry_run, s),
         "Only logs which requests `limit_req` would delay or refuse.",
-    ),
+    )
+    .default("off"),
 ];
 
 pub(super) const LEVELS: [(&str, Level); 4] = [

@@ -34,7 +34,8 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| flag(&mut r.main.daemon, s),
         "Runs in the background.",
     )
-    .default("on"),
+    .default("on")
+    .differs(&["launch", "foreground"]),
     Row::new(
         "master_process",
         MAIN,
@@ -50,7 +51,8 @@ pub(super) const ROWS: &[Row] = &[
         pid,
         "Names the file with the master's process id.",
     )
-    .takes("<file>", "logs/nginx.pid"),
+    .takes("<file>", "logs/nginx.pid")
+    .differs(&["pid-alias"]),
     Row::new(
         "user",
         MAIN,
@@ -117,7 +119,9 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
         "Keeps or sets a variable of the worker's environment; besides these there is only `TZ`.",
-    ),
+    )
+    .takes("<name>[=<text>]", "TZ")
+    .differs(&["env-zone"]),
     Row::new(
         "error_log",
         MAIN,
@@ -185,7 +189,8 @@ pub(super) const ROWS: &[Row] = &[
         ONE_MORE,
         super::affinity::worker_cpu_affinity,
         "Binds the worker's threads to processors.",
-    ),
+    )
+    .takes("<mask>...; auto [<mask>]", ""),
     Row::accepted(
         "thread_pool",
         MAIN,

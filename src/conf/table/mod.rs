@@ -172,7 +172,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 30] = [
+pub(crate) const AREAS: [Area; 31] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),

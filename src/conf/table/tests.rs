@@ -259,6 +259,7 @@ const NOT_THE_SAME: &[(&str, &str)] = &[
     ("proxy_download_rate", "none is no text, not a 0"),
     ("gzip_proxied", "off is a member of the set"),
     ("proxy_set_header", "what is set is a list of its own"),
+    ("env", "what is set is a list of its own"),
 ];
 
 #[test]
