@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
-.PHONY: help run test check lint unit ci dist bench torture experiment nginx-suite fuzz-smoke clean
+.PHONY: help run test check lint unit ci dist deb rpm static package-test bench torture experiment nginx-suite fuzz-smoke clean
 
 help:
 	@echo "make run          three backends and headwater on 127.0.0.1:8080, logs on the terminal"
@@ -11,6 +11,9 @@ help:
 	@echo "make check        formatting, lints, documentation, unit tests: before a commit"
 	@echo "make ci           everything that CI runs; skipped tests are failures there"
 	@echo "make dist         the binary of packages; prints where it is (HEADWATER_PGO=0: without a profile)"
+	@echo "make deb rpm      packages of that binary (HEADWATER_BIN=file: of another); print where they are"
+	@echo "make static       the binary with a C library of its own"
+	@echo "make package-test installs, upgrades and removes the package in a Debian with systemd (as root)"
 	@echo "make bench        speed beside nginx, haproxy and envoy (BENCH_QUICK=1: a short one)"
 	@echo "make torture      reloads, upgrades and killed workers under load, beside nginx (three minutes at most)"
 	@echo "make experiment   how balancing methods share requests, here and in nginx"
@@ -39,6 +42,15 @@ ci: lint
 
 dist:
 	@scripts/dist
+
+deb rpm:
+	@scripts/package $@
+
+static:
+	@scripts/static
+
+package-test:
+	@packaging/test
 
 bench:
 	@benches/e2e

@@ -15,7 +15,7 @@ fn conf(name: &str) -> String {
         .unwrap()
         .replace("/var/log/headwater", "{{dir}}")
         .replace("/run/headwater.pid", "{{dir}}/test.pid")
-        .replace("user www-data;", "")
+        .replace("user headwater;", "")
 }
 
 #[test]

@@ -1,0 +1,13 @@
+complete -c headwater -f
+complete -c headwater -s h -d "Print the options"
+complete -c headwater -s '?' -d "Print the options"
+complete -c headwater -s v -d "Print the version"
+complete -c headwater -s V -d "Print the version and what it was built with"
+complete -c headwater -s t -d "Test the configuration"
+complete -c headwater -s T -d "Test the configuration and print it"
+complete -c headwater -s q -d "Say nothing but errors while testing"
+complete -c headwater -s s -x -a "stop quit reopen reload" -d "Send a signal to the master process"
+complete -c headwater -s p -x -a "(__fish_complete_directories)" -d "Where relative paths start"
+complete -c headwater -s e -r -F -d "The error log until the configuration names one"
+complete -c headwater -s c -r -F -d "The configuration file"
+complete -c headwater -s g -x -d "Directives of the main context"
