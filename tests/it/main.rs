@@ -27,6 +27,7 @@ mod limits;
 mod log;
 mod mapping;
 mod next_upstream;
+mod package_files;
 mod packaged;
 mod privileges;
 mod proxy_protocol;
