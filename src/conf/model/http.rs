@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use super::{LimitZone, Listen, Location, Op, RateZone, Upstream};
+use super::{LimitZone, Listen, Location, Op, RateZone, Ssl, Upstream};
 use crate::vars::BoundPattern;
 pub use crate::vars::{Slot, SlotSource};
 
@@ -58,6 +58,8 @@ pub struct Server {
     pub names: Vec<ServerName>,
     /// Core settings.
     pub core: ServerCore,
+    /// `ssl_*`
+    pub ssl: Arc<Ssl>,
     /// Settings that hold where no location does, with the location tree in `children`.
     pub location: Arc<Location>,
     /// Rewrite directives of the server itself.

@@ -29,6 +29,11 @@ macro_rules! layered {
                 })*
             }
 
+            /// Whether this block says nothing.
+            pub fn is_unset(&self) -> bool {
+                true $(&& self.$field.is_none())*
+            }
+
             /// The settings, with nginx's defaults where nobody said anything.
             pub fn build(&self) -> $name {
                 $name { $($field: self.$field.clone().unwrap_or_else(|| $default),)* }
@@ -49,6 +54,7 @@ mod proxy;
 mod resolver;
 mod rewrite;
 mod stream;
+mod tls;
 mod upstream;
 mod walk;
 
@@ -64,4 +70,5 @@ pub use proxy::*;
 pub use resolver::*;
 pub use rewrite::*;
 pub use stream::*;
+pub use tls::*;
 pub use upstream::*;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::TempPath;
+use super::{TempPath, UpstreamSsl, UpstreamSslDraft};
 use crate::{
     common::addr::Addr,
     vars::{BoundPattern, Template},
@@ -90,6 +90,8 @@ layered! {
         http_version: ProxyVersion = ProxyVersion::Http11,
         /// `proxy_force_ranges`
         force_ranges: bool = false,
+        /// `proxy_ssl_*`
+        ssl: Arc<UpstreamSsl> = Arc::new(UpstreamSslDraft::default().build()),
     }
 }
 

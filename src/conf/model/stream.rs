@@ -7,7 +7,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use super::{
     AccessLog, AccessRule, Bind, ErrorLog, Level, LimitConn, LimitZone, Listen, OpenFileCache,
-    Realip, Resolver, ServerName, Slot, Upstream,
+    Realip, Resolver, ServerName, Slot, Ssl, Upstream, UpstreamSsl, UpstreamSslDraft,
 };
 use crate::{
     common::addr::Addr,
@@ -44,6 +44,8 @@ pub struct StreamServer {
     pub origin: (Arc<Path>, usize),
     /// Core settings and those of small modules.
     pub core: StreamCore,
+    /// `ssl_*`
+    pub ssl: Arc<Ssl>,
     /// `set_real_ip_from`; the PROXY line says who the client is, no header does.
     pub realip: Arc<Realip>,
     /// Access rules, in order.
@@ -147,6 +149,8 @@ layered! {
         socket_rcvbuf: Option<usize> = None,
         /// `proxy_half_close`: each direction of a TCP session ends by itself.
         half_close: bool = false,
+        /// `proxy_ssl_*`
+        ssl: Arc<UpstreamSsl> = Arc::new(UpstreamSslDraft::default().build()),
     }
 }
 

@@ -132,6 +132,7 @@ impl Builder {
             name: first_name(&names),
             names,
             core: draft.core.build(),
+            ssl: Arc::new(model::SslDraft::default().build()),
             location: Arc::new(settings),
             rewrite,
             named,

@@ -61,6 +61,7 @@ fn server(mut draft: SessionDraft, outer: &SessionDraft) -> model::StreamServer 
             draft.place.line,
         ),
         core: draft.core.build(),
+        ssl: Arc::new(model::SslDraft::default().build()),
         realip: Arc::new(draft.realip.build()),
         access: access.map_or_else(|| Arc::from([]), |rules| rules.as_slice().into()),
         access_log: access_log.map_or_else(|| Arc::from([]), |logs| logs.as_slice().into()),
