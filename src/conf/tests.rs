@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    ConfError, LoadOptions, load, model,
+    ConfError, LoadOptions, load, model, read,
     table::{self, Row, Support},
 };
 
@@ -18,7 +18,7 @@ fn testdata(path: &str) -> PathBuf {
 }
 
 pub(super) fn load_file(file: &Path) -> Result<model::Config, ConfError> {
-    load(&LoadOptions {
+    read(&LoadOptions {
         file: file.to_owned(),
         prefix: "/var/empty/".into(),
         globals: Vec::new(),

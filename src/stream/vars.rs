@@ -51,6 +51,7 @@ impl<D: Downstream> Source for Session<'_, D> {
                     _ => hello.version().as_bytes(),
                 });
             }
+            id if id.is_tls() => return false,
             VarId::UpstreamAddr => return self.attempts.addr(out),
             VarId::UpstreamBytesReceived => return self.attempts.bytes_received(out),
             VarId::UpstreamBytesSent => return self.attempts.bytes_sent(out),

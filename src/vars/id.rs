@@ -145,6 +145,9 @@ builtins! {
         IsRequestPort "is_request_port" "A colon when `$request_port` is not empty.",
         LimitReqStatus "limit_req_status" "What `limit_req` said: PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
         Scheme "scheme" "`http` or `https`.",
+        SslClientIssuerDnLegacy "ssl_client_i_dn_legacy" "Who issued the client's certificate, in the old form with slashes.",
+        SslClientSubjectDnLegacy "ssl_client_s_dn_legacy" "Whose certificate the client's is, in the old form with slashes.",
+        SslEarlyData "ssl_early_data" "`1` for a request that came before the handshake was complete; empty otherwise.",
         ServerProtocol "server_protocol" "The protocol of the request, `HTTP/1.1` for example.",
         TcpinfoRtt "tcpinfo_rtt" "The system's estimate of the round trip to the client, in microseconds.",
         TcpinfoRttvar "tcpinfo_rttvar" "How much that estimate varies.",
@@ -188,6 +191,31 @@ builtins! {
         ServerAddr "server_addr" "The address that the client connected to.",
         ServerName "server_name" "The first name of the server.",
         ServerPort "server_port" "The port that the client connected to.",
+        SslAlpnProtocol "ssl_alpn_protocol" "The protocol that ALPN chose; empty without one.",
+        SslCipher "ssl_cipher" "The cipher, as OpenSSL calls it.",
+        SslCiphers "ssl_ciphers" "The ciphers that the client offered, with colons between; unknown ones in hexadecimal.",
+        SslClientCert "ssl_client_cert" "The client's certificate in PEM, each line but the first after a tab.",
+        SslClientEscapedCert "ssl_client_escaped_cert" "The client's certificate in PEM, escaped as in a URI.",
+        SslClientFingerprint "ssl_client_fingerprint" "The SHA-1 fingerprint of the client's certificate.",
+        SslClientIssuerDn "ssl_client_i_dn" "Who issued the client's certificate, in the form of RFC 2253.",
+        SslClientRawCert "ssl_client_raw_cert" "The client's certificate in PEM.",
+        SslClientSerial "ssl_client_serial" "The serial number of the client's certificate.",
+        SslClientSigalg "ssl_client_sigalg" "With which algorithm the client signed.",
+        SslClientSubjectDn "ssl_client_s_dn" "Whose certificate the client's is, in the form of RFC 2253.",
+        SslClientVEnd "ssl_client_v_end" "When the client's certificate ends.",
+        SslClientVRemain "ssl_client_v_remain" "Days until the client's certificate ends.",
+        SslClientVStart "ssl_client_v_start" "When the client's certificate begins.",
+        SslClientVerify "ssl_client_verify" "`SUCCESS`, `FAILED:` and the reason, or `NONE` without a certificate of the client.",
+        SslCurve "ssl_curve" "The curve of the key exchange.",
+        SslCurves "ssl_curves" "The curves that the client offered, with colons between; unknown ones in hexadecimal.",
+        SslEchOuterServerName "ssl_ech_outer_server_name" "Empty: there is no Encrypted Client Hello.",
+        SslEchStatus "ssl_ech_status" "Empty: there is no Encrypted Client Hello.",
+        SslProtocol "ssl_protocol" "The version of TLS, `TLSv1.3` for example.",
+        SslServerName "ssl_server_name" "The name that the client asked for in TLS.",
+        SslSessionId "ssl_session_id" "The number of the session.",
+        SslSessionReused "ssl_session_reused" "`r` for a session that was resumed; a dot otherwise.",
+        SslSigalg "ssl_sigalg" "With which algorithm the server signed.",
+        SslSigalgs "ssl_sigalgs" "The algorithms of signatures that the client offered, with colons between.",
         Status "status" "The status of the response or of the session.",
         TimeIso8601 "time_iso8601" "The local time, `2026-01-31T12:00:00+00:00` for example.",
         TimeLocal "time_local" "The local time, `31/Jan/2026:12:00:00 +0000` for example.",
@@ -248,6 +276,42 @@ impl VarId {
         Self::FAMILIES
             .iter()
             .find_map(|(prefix, make, _)| name.strip_prefix(prefix).map(|rest| make(rest.into())))
+    }
+
+    /// Whether this is one of `$ssl_*`, which tell of a client's TLS. They have no value without TLS, and a configuration
+    /// may define a variable of the same name (`NGX_HTTP_VAR_CHANGEABLE`).
+    pub fn is_tls(&self) -> bool {
+        matches!(
+            self,
+            Self::SslAlpnProtocol
+                | Self::SslCipher
+                | Self::SslCiphers
+                | Self::SslClientCert
+                | Self::SslClientEscapedCert
+                | Self::SslClientFingerprint
+                | Self::SslClientIssuerDn
+                | Self::SslClientIssuerDnLegacy
+                | Self::SslClientRawCert
+                | Self::SslClientSerial
+                | Self::SslClientSigalg
+                | Self::SslClientSubjectDn
+                | Self::SslClientSubjectDnLegacy
+                | Self::SslClientVEnd
+                | Self::SslClientVRemain
+                | Self::SslClientVStart
+                | Self::SslClientVerify
+                | Self::SslCurve
+                | Self::SslCurves
+                | Self::SslEarlyData
+                | Self::SslEchOuterServerName
+                | Self::SslEchStatus
+                | Self::SslProtocol
+                | Self::SslServerName
+                | Self::SslSessionId
+                | Self::SslSessionReused
+                | Self::SslSigalg
+                | Self::SslSigalgs
+        )
     }
 
     /// Whether `set` may assign this built-in variable (`NGX_HTTP_VAR_CHANGEABLE`).

@@ -116,6 +116,13 @@ pub struct ProxyPass {
     pub location_len: usize,
 }
 
+impl ProxyPass {
+    /// Whether some request may go out over TLS.
+    pub fn may_be_tls(&self) -> bool {
+        self.tls || matches!(self.target, PassTarget::Variable)
+    }
+}
+
 /// Where `proxy_pass` sends.
 #[derive(Clone, Debug)]
 pub enum PassTarget {

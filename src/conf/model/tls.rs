@@ -17,13 +17,15 @@ layered! {
     /// `ssl_*` of `server`, in `http` and in `stream`. Servers that say nothing themselves share that of the block around.
     pub struct Ssl / SslDraft {
         /// `ssl_certificate`, in order; see [`Ssl::certificates`].
-        certificate: Vec<Template> = Vec::new(),
+        certificate: Vec<PemName> = Vec::new(),
         /// `ssl_certificate_key`, in order; there are at least as many as certificates.
-        certificate_key: Vec<Template> = Vec::new(),
+        certificate_key: Vec<PemName> = Vec::new(),
         /// `ssl_certificate_cache`; None = `off`.
         certificate_cache: Option<CertificateCache> = None,
         /// `ssl_certificate_compression`
         certificate_compression: bool = false,
+        /// `ssl_ech_file`: not supported, as in an nginx whose OpenSSL cannot do it either.
+        ech_files: Vec<PathBuf> = Vec::new(),
         /// `ssl_password_file`
         passwords: Passwords = Passwords::default(),
         /// `ssl_protocols`
@@ -34,8 +36,6 @@ layered! {
         prefer_server_ciphers: bool = false,
         /// `ssl_ecdh_curve`: names with colons between, or `auto`.
         ecdh_curve: Arc<str> = "auto".into(),
-        /// `ssl_dhparam`; no meaning here.
-        dhparam: Option<PathBuf> = None,
         /// `ssl_session_cache`: what is kept by each worker, or nothing.
         session_cache: SessionCache = SessionCache::None,
         /// `ssl_session_cache shared:NAME:SIZE`
@@ -76,8 +76,10 @@ layered! {
         buffer_size: usize = 16384,
         /// `ssl_reject_handshake`
         reject_handshake: bool = false,
-        /// `ssl_conf_command`, name and value, in order.
+        /// `ssl_conf_command`, name and value, in order. What they say is in the other fields already.
         conf_commands: Vec<(Arc<str>, Arc<str>)> = Vec::new(),
+        /// `ssl_conf_command Ciphersuites`: those of TLS 1.3 in OpenSSL's form; None = all.
+        ciphersuites: Option<Arc<str>> = None,
         /// `ssl_alpn`, in order of preference; `stream` only.
         alpn: Vec<Arc<[u8]>> = Vec::new(),
         /// `ssl_handshake_timeout`; `stream` only: `client_header_timeout` bounds handshakes of `http`.
@@ -88,9 +90,10 @@ layered! {
 }
 
 impl Ssl {
-    /// Certificates with their keys, in order. Fixed ones have full paths; with variables, see [`Pem::new`].
+    /// Certificates with their keys, in order; of two for one kind of key the later counts. Fixed ones have full paths; with variables, see [`Pem::new`].
     pub fn certificates(&self) -> impl ExactSizeIterator<Item = (&Template, &Template)> {
-        self.certificate.iter().zip(&self.certificate_key)
+        let pairs = self.certificate.iter().zip(&self.certificate_key);
+        pairs.map(|(certificate, key)| (&certificate.template, &key.template))
     }
 
     /// Whether the server can take part in handshakes at all, if only to refuse them.
@@ -126,9 +129,9 @@ layered! {
         crl: Option<PathBuf> = None,
         /// `proxy_ssl_certificate`; None = none, the empty text too. A fixed one has a full path; with variables, see
         /// [`Pem::new`].
-        certificate: Option<Template> = None,
+        certificate: Option<PemName> = None,
         /// `proxy_ssl_certificate_key`; there where a certificate is.
-        certificate_key: Option<Template> = None,
+        certificate_key: Option<PemName> = None,
         /// `proxy_ssl_certificate_cache`; None = `off`.
         certificate_cache: Option<CertificateCache> = None,
         /// `proxy_ssl_password_file`
@@ -139,8 +142,12 @@ layered! {
         ciphers: Arc<str> = "DEFAULT".into(),
         /// `proxy_ssl_session_reuse`
         session_reuse: bool = true,
-        /// `proxy_ssl_conf_command`, name and value, in order.
+        /// `proxy_ssl_conf_command`, name and value, in order. What they say is in the other fields already.
         conf_commands: Vec<(Arc<str>, Arc<str>)> = Vec::new(),
+        /// `proxy_ssl_conf_command Ciphersuites`: those of TLS 1.3 in OpenSSL's form; None = all.
+        ciphersuites: Option<Arc<str>> = None,
+        /// `proxy_ssl_conf_command Curves`: names with colons between, or `auto`.
+        ecdh_curve: Arc<str> = "auto".into(),
         /// `proxy_ssl_alpn`, in order of preference; `stream` only.
         alpn: Vec<Template> = Vec::new(),
         /// Directory of the configuration file, where a path begins whose text has variables.
@@ -151,8 +158,18 @@ layered! {
 impl UpstreamSsl {
     /// The certificate with its key, if connections to upstreams have one.
     pub fn certificates(&self) -> Option<(&Template, &Template)> {
-        self.certificate.as_ref().zip(self.certificate_key.as_ref())
+        let pair = self.certificate.as_ref().zip(self.certificate_key.as_ref());
+        pair.map(|(certificate, key)| (&certificate.template, &key.template))
     }
+}
+
+/// What a certificate or key is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PemName {
+    /// The argument as written.
+    pub written: Arc<str>,
+    /// The same; a fixed file has its full path.
+    pub template: Template,
 }
 
 /// Where a certificate or a key comes from (`ngx_ssl_cache_init_key`).

@@ -10,6 +10,7 @@ use super::{
     arrange::arrange,
     draft::Inherit,
     names::{first_name, listens},
+    tls,
 };
 use crate::{
     conf::{
@@ -24,10 +25,11 @@ impl Reader {
     pub(crate) fn assemble(&mut self, statement: &Statement) -> Result<model::Http, Problem> {
         let place = statement.end();
         let defaults = self.default_log();
-        let servers = mem::take(&mut self.http.servers);
+        let mut servers = mem::take(&mut self.http.servers);
         let mut outer = LocationDraft::new(Role::Http, place.clone());
         mem::swap(&mut outer, &mut self.loc);
         let core = mem::take(&mut self.srv.core);
+        let mut ssl = mem::take(&mut self.srv.ssl);
         let mut builder = Builder {
             place,
             next_id: 0,
@@ -37,13 +39,19 @@ impl Reader {
             builder.check_buffers(server, &core)?;
         }
         let upstreams = self.build_upstreams()?;
+        let drafts = servers.iter_mut().map(|server| &mut server.ssl);
+        let ssl = self.merge_ssl(drafts, &mut ssl)?;
+        outer.proxy_ssl.directory = Some(self.directory());
+        outer.proxy.ssl = Some(Arc::new(tls::upstream(&outer.proxy_ssl)));
         let servers = servers
             .into_iter()
-            .map(|server| builder.server(server, &core, &outer).map(Arc::new))
+            .zip(ssl)
+            .map(|(server, ssl)| builder.server(server, ssl, &core, &outer).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let location = builder.settings(outer);
-        let slots = self.vars.finish()?;
         let addresses = mem::take(&mut self.realm.listens);
+        tls::check_listens(&addresses, &servers)?;
+        let slots = self.vars.finish()?;
         let listens = listens(addresses, &servers, &mut self.warnings)?;
         Ok(model::Http {
             servers,
@@ -97,6 +105,7 @@ impl Builder {
     fn server(
         &mut self,
         mut draft: ServerDraft,
+        ssl: Arc<model::Ssl>,
         core: &model::ServerCoreDraft,
         outer: &LocationDraft,
     ) -> Result<model::Server, ConfError> {
@@ -132,7 +141,7 @@ impl Builder {
             name: first_name(&names),
             names,
             core: draft.core.build(),
-            ssl: Arc::new(model::SslDraft::default().build()),
+            ssl,
             location: Arc::new(settings),
             rewrite,
             named,
@@ -232,6 +241,8 @@ impl Builder {
             "\"proxy_max_temp_file_size\" must be equal to zero to disable \
              temporary files usage or must be equal to or greater than \
              the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\""
+        } else if proxy.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
+            return tls::check_upstream(&proxy.ssl, "proxy");
         } else {
             return Ok(());
         };
@@ -304,6 +315,9 @@ fn take<T: Clone>(slot: &mut Option<T>, outer: Option<&T>) {
 }
 
 fn inherit_proxy(draft: &mut LocationDraft, outer: &LocationDraft) {
+    let own_ssl = !draft.proxy_ssl.is_unset();
+    draft.proxy_ssl.inherit(&outer.proxy_ssl);
+    draft.proxy.ssl = own_ssl.then(|| Arc::new(tls::upstream(&draft.proxy_ssl)));
     let pass = draft.proxy.pass.take();
     draft.proxy.inherit(&outer.proxy);
     draft.proxy.pass = pass;

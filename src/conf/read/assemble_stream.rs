@@ -7,8 +7,12 @@ use std::{mem, path::Path, sync::Arc};
 use super::{
     LimitZoneDraft, Problem, Reader, SessionDraft,
     names::{first_name, listens},
+    tls,
 };
-use crate::conf::{error::Place, model};
+use crate::conf::{
+    error::{ConfError, Place},
+    model,
+};
 
 impl Reader {
     /// Ends the `stream` block.
@@ -17,14 +21,21 @@ impl Reader {
             file: None,
             line: 0,
         };
-        let outer = mem::replace(&mut self.session, SessionDraft::new(nowhere));
+        let mut outer = mem::replace(&mut self.session, SessionDraft::new(nowhere));
         let upstreams = self.build_upstreams()?;
-        let servers: Vec<_> = mem::take(&mut self.stream.servers)
+        let mut drafts = mem::take(&mut self.stream.servers);
+        let ssl = drafts.iter_mut().map(|draft| &mut draft.ssl);
+        let ssl = self.merge_ssl(ssl, &mut outer.ssl)?;
+        outer.proxy_ssl.directory = Some(self.directory());
+        outer.proxy.ssl = Some(Arc::new(tls::upstream(&outer.proxy_ssl)));
+        let servers = drafts
             .into_iter()
-            .map(|draft| Arc::new(server(draft, &outer)))
-            .collect();
-        let slots = self.vars.finish()?;
+            .zip(ssl)
+            .map(|(draft, ssl)| server(draft, ssl, &outer).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
         let addresses = mem::take(&mut self.realm.listens);
+        tls::check_listens(&addresses, &servers)?;
+        let slots = self.vars.finish()?;
         let listens = listens(addresses, &servers, &mut self.warnings)?;
         Ok(model::Stream {
             servers,
@@ -41,10 +52,14 @@ impl Reader {
     }
 }
 
-fn server(mut draft: SessionDraft, outer: &SessionDraft) -> model::StreamServer {
+fn server(
+    mut draft: SessionDraft,
+    ssl: Arc<model::Ssl>,
+    outer: &SessionDraft,
+) -> Result<model::StreamServer, ConfError> {
     draft.core.inherit(&outer.core);
     draft.realip.inherit(&outer.realip);
-    draft.proxy.inherit(&outer.proxy);
+    let proxy = proxy(&mut draft, outer)?;
     let access = draft.access.as_ref().or(outer.access.as_ref());
     let access_log = match (&draft.access_log, &outer.access_log) {
         (Some(_), _) if draft.access_log_off => None,
@@ -54,20 +69,32 @@ fn server(mut draft: SessionDraft, outer: &SessionDraft) -> model::StreamServer 
     if draft.names.is_empty() {
         draft.names.push(model::ServerName::Name("".into()));
     }
-    model::StreamServer {
+    Ok(model::StreamServer {
         name: first_name(&draft.names),
         origin: (
             draft.place.file.unwrap_or_else(|| Path::new("").into()),
             draft.place.line,
         ),
         core: draft.core.build(),
-        ssl: Arc::new(model::SslDraft::default().build()),
+        ssl,
         realip: Arc::new(draft.realip.build()),
         access: access.map_or_else(|| Arc::from([]), |rules| rules.as_slice().into()),
         access_log: access_log.map_or_else(|| Arc::from([]), |logs| logs.as_slice().into()),
         assignments: draft.assignments,
         handler: draft.handler,
-        proxy: Arc::new(draft.proxy.build()),
+        proxy: Arc::new(proxy),
         names: draft.names,
+    })
+}
+
+fn proxy(draft: &mut SessionDraft, outer: &SessionDraft) -> Result<model::StreamProxy, ConfError> {
+    let own_ssl = !draft.proxy_ssl.is_unset();
+    draft.proxy_ssl.inherit(&outer.proxy_ssl);
+    draft.proxy.ssl = own_ssl.then(|| Arc::new(tls::upstream(&draft.proxy_ssl)));
+    draft.proxy.inherit(&outer.proxy);
+    let proxy = draft.proxy.build();
+    if proxy.ssl.enabled {
+        tls::check_upstream(&proxy.ssl, "proxy")?;
     }
+    Ok(proxy)
 }

@@ -42,6 +42,7 @@ pub(crate) struct LocationDraft {
     pub(crate) auto_redirect: bool,
     pub(crate) core: model::CoreDraft,
     pub(crate) proxy: model::ProxyDraft,
+    pub(crate) proxy_ssl: model::UpstreamSslDraft,
     pub(crate) headers: model::HeadersDraft,
     pub(crate) headers_inherit: Option<Inherit>,
     pub(crate) trailers_inherit: Option<Inherit>,
@@ -73,6 +74,7 @@ impl LocationDraft {
             auto_redirect: false,
             core: model::CoreDraft::default(),
             proxy: model::ProxyDraft::default(),
+            proxy_ssl: model::UpstreamSslDraft::default(),
             headers: model::HeadersDraft::default(),
             headers_inherit: None,
             trailers_inherit: None,
@@ -131,6 +133,7 @@ pub(crate) struct IfDraft {
 pub(crate) struct ServerDraft {
     pub(crate) place: Place,
     pub(crate) core: model::ServerCoreDraft,
+    pub(crate) ssl: model::SslDraft,
     pub(crate) names: Vec<model::ServerName>,
     /// Whether a `listen` was there.
     pub(crate) listen: bool,
@@ -143,6 +146,7 @@ impl ServerDraft {
         Self {
             place,
             core: model::ServerCoreDraft::default(),
+            ssl: model::SslDraft::default(),
             names: Vec::new(),
             listen: false,
             location: None,
@@ -160,8 +164,9 @@ pub(crate) struct ListenDraft {
     pub(crate) default_server: usize,
     pub(crate) servers: Vec<usize>,
     pub(crate) proxy_protocol: bool,
+    pub(crate) ssl: bool,
     /// `protocols` and its flags in `ngx_http_conf_addr_t`: for the warning about protocol options.
-    pub(crate) protocols: Option<bool>,
+    pub(crate) protocols: Option<u8>,
     pub(crate) protocols_changed: bool,
 }
 
@@ -244,6 +249,8 @@ pub(crate) struct SessionDraft {
     pub(crate) assignments: Vec<(SlotId, Template)>,
     pub(crate) handler: model::StreamHandler,
     pub(crate) proxy: model::StreamProxyDraft,
+    pub(crate) ssl: model::SslDraft,
+    pub(crate) proxy_ssl: model::UpstreamSslDraft,
 }
 
 impl SessionDraft {
@@ -260,6 +267,8 @@ impl SessionDraft {
             assignments: Vec::new(),
             handler: model::StreamHandler::None,
             proxy: model::StreamProxyDraft::default(),
+            ssl: model::SslDraft::default(),
+            proxy_ssl: model::UpstreamSslDraft::default(),
         }
     }
 }

@@ -10,6 +10,8 @@ mod draft;
 mod names;
 mod realm;
 mod set;
+mod tls;
+mod tls_commands;
 mod upstreams;
 mod variables;
 mod zones;
@@ -25,6 +27,7 @@ pub(super) use draft::{
 pub(super) use names::AddListen;
 pub(super) use realm::{Realm, RealmDraft};
 pub(super) use set::*;
+pub(super) use tls_commands::check as check_command;
 pub(super) use upstreams::{AddUpstream, MethodSupport};
 pub(super) use variables::Variables;
 pub(super) use zones::{PAGE, ZoneDraft, ZoneUse};

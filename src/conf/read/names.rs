@@ -3,14 +3,14 @@
 //! Mirrors `ngx_http_add_listen`, `ngx_http_server_names` and `ngx_http_init_listening` (`http/ngx_http.c`) and their
 //! twins in `stream/ngx_stream.c`: a wildcard address takes the connections of every address of its port and family that has no socket options of its own.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{borrow::Borrow, collections::HashSet, path::Path, sync::Arc};
 
 use super::{ListenDraft, Problem, Reader, Statement};
 use crate::{
     common::addr::Addr,
     conf::{
         error::ConfError,
-        model::{Listen, ListenOptions, Server, ServerName, ServerNames, StreamServer},
+        model::{Listen, ListenOptions, Server, ServerName, ServerNames, Ssl, StreamServer},
     },
 };
 
@@ -25,6 +25,8 @@ pub(crate) struct AddListen {
     pub(crate) default_server: bool,
     /// `proxy_protocol`
     pub(crate) proxy_protocol: bool,
+    /// `ssl`
+    pub(crate) ssl: bool,
 }
 
 impl Reader {
@@ -45,6 +47,7 @@ impl Reader {
                 default_server: server,
                 servers: vec![server],
                 proxy_protocol: new.proxy_protocol,
+                ssl: new.ssl,
                 protocols: None,
                 protocols_changed: false,
                 options: new.options,
@@ -85,34 +88,64 @@ fn merge(known: &mut ListenDraft, new: AddListen, server: usize) -> Result<bool,
         known.is_default_set = true;
         known.default_server = server;
     }
-    let (before, now) = (known.proxy_protocol, new.proxy_protocol);
+    let before = protocols(known.proxy_protocol, known.ssl);
+    let now = protocols(new.proxy_protocol, new.ssl);
     let other = known.protocols.is_some_and(|protocols| protocols != now);
-    let suspicious = match (before, now) {
-        (false, true) => (was_set && !new.set) || known.protocols_changed,
-        (true, false) => new.set || other,
-        _ => (new.set && known.protocols_changed) || other,
+    let (added, removed) = (now & !before != 0, before & !now != 0);
+    let suspicious = match (added, removed) {
+        (true, _) => (was_set && !new.set) || known.protocols_changed || removed,
+        (false, true) => new.set || other,
+        (false, false) => (new.set && known.protocols_changed) || other,
     };
-    known.protocols = Some(if now && !before { before } else { now });
+    known.protocols = Some(if added { before } else { now });
     known.protocols_changed |= before != now;
-    known.proxy_protocol = before || now;
+    known.proxy_protocol |= new.proxy_protocol;
+    known.ssl |= new.ssl;
     Ok(suspicious)
+}
+
+/// Protocol options as a set of bits.
+fn protocols(proxy_protocol: bool, ssl: bool) -> u8 {
+    u8::from(proxy_protocol) | u8::from(ssl) << 1
 }
 
 /// A server that is chosen by its names.
 pub(super) trait Named {
     /// All names of `server_name`.
     fn names(&self) -> &[ServerName];
+
+    /// `ssl_*`
+    fn ssl(&self) -> &Ssl;
+
+    /// File and line of the block.
+    fn origin(&self) -> (&Path, usize);
 }
 
 impl Named for Server {
     fn names(&self) -> &[ServerName] {
         &self.names
     }
+
+    fn ssl(&self) -> &Ssl {
+        &self.ssl
+    }
+
+    fn origin(&self) -> (&Path, usize) {
+        (&self.origin.0, self.origin.1)
+    }
 }
 
 impl Named for StreamServer {
     fn names(&self) -> &[ServerName] {
         &self.names
+    }
+
+    fn ssl(&self) -> &Ssl {
+        &self.ssl
+    }
+
+    fn origin(&self) -> (&Path, usize) {
+        (&self.origin.0, self.origin.1)
     }
 }
 
@@ -122,16 +155,8 @@ pub(super) fn listens<S: Named>(
     servers: &[Arc<S>],
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Listen<S>>, ConfError> {
-    let mut ports: Vec<((Port, bool), Vec<ListenDraft>)> = Vec::new();
-    for draft in drafts {
-        let port = (Port::of(&draft.options.addr), draft.options.udp);
-        match ports.iter_mut().find(|(known, _)| *known == port) {
-            Some((_, addresses)) => addresses.push(draft),
-            None => ports.push((port, vec![draft])),
-        }
-    }
     let mut listens = Vec::new();
-    for (_, mut addresses) in ports {
+    for mut addresses in by_port(drafts.into_iter()) {
         addresses.sort_by_key(|draft| (is_wildcard(&draft.options.addr), !draft.options.bind));
         let wildcard = addresses
             .last()
@@ -142,6 +167,20 @@ pub(super) fn listens<S: Named>(
         }
     }
     Ok(listens)
+}
+
+/// Addresses by port, each where it was named first.
+pub(super) fn by_port<D: Borrow<ListenDraft>>(drafts: impl Iterator<Item = D>) -> Vec<Vec<D>> {
+    let mut ports: Vec<((Port, bool), Vec<D>)> = Vec::new();
+    for draft in drafts {
+        let options = &draft.borrow().options;
+        let port = (Port::of(&options.addr), options.udp);
+        match ports.iter_mut().find(|(known, _)| *known == port) {
+            Some((_, addresses)) => addresses.push(draft),
+            None => ports.push((port, vec![draft])),
+        }
+    }
+    ports.into_iter().map(|(_, addresses)| addresses).collect()
 }
 
 /// What shares a wildcard socket.
@@ -191,7 +230,7 @@ fn listen<S: Named>(
         .clone();
     Ok(Listen {
         bind_addr,
-        ssl: false,
+        ssl: draft.ssl,
         http2: false,
         quic: false,
         proxy_protocol: draft.proxy_protocol,

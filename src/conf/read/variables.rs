@@ -1,8 +1,8 @@
 //! The variables of a configuration.
 //!
 //! A reference may stand before the definition, so every name that is not built in gets a slot where it is first met;
-//! what nobody defined by the end is nginx's `unknown "x" variable`. Names of a family (`http_x`, `arg_x`, ...) are
-//! built in unless the configuration defines them itself somewhere, which [`Variables::scan`] finds out beforehand.
+//! what nobody defined by the end is nginx's `unknown "x" variable`. Names of a family (`http_x`, `arg_x`, ...) and of
+//! TLS are built in unless the configuration defines them itself somewhere, which [`Variables::scan`] finds out beforehand.
 //!
 //! `http` and `stream` each have a namespace. Mirrors `ngx_http_add_variable`, `ngx_http_get_variable_index` and
 //! `ngx_http_variables_init_vars` (`http/ngx_http_variables.c`) and their twins in `stream/ngx_stream_variables.c`.
@@ -150,7 +150,7 @@ impl Variables {
             });
             self.defined.push(match self.realm {
                 Realm::Http => is_absent(name),
-                Realm::Stream => TLS.contains(&name),
+                Realm::Stream => false,
             });
         }
         slot
@@ -170,7 +170,7 @@ impl Variables {
     }
 }
 
-/// Whether a built-in variable is one of a family, so that a configuration may define it itself.
+/// Whether a built-in variable is one of a family or of TLS, so that a configuration may define it itself.
 fn is_family(id: Option<&VarId>) -> bool {
     match id {
         Some(VarId::Http(name)) => !KNOWN_REQUEST_HEADERS.contains(&&**name),
@@ -184,30 +184,27 @@ fn is_family(id: Option<&VarId>) -> bool {
             | VarId::UpstreamTrailer(_)
             | VarId::UpstreamCookie(_),
         ) => true,
-        _ => false,
+        Some(id) => id.is_tls(),
+        None => false,
     }
 }
 
-/// Variables of nginx's modules that have no value here, because what they tell of never happens: TLS, HTTP/2, HTTP/3,
+/// Variables of nginx's modules that have no value here, because what they tell of never happens: HTTP/2, HTTP/3,
 /// caching, slices, signed links, identifiers.
 fn is_absent(name: &str) -> bool {
-    TLS.contains(&name)
-        || matches!(
-            name,
-            "http2"
-                | "http3"
-                | "secure_link"
-                | "secure_link_expires"
-                | "slice_range"
-                | "ssl_client_i_dn_legacy"
-                | "ssl_client_s_dn_legacy"
-                | "ssl_early_data"
-                | "uid_got"
-                | "uid_reset"
-                | "uid_set"
-                | "upstream_cache_etag"
-                | "upstream_cache_last_modified"
-        )
+    matches!(
+        name,
+        "http2"
+            | "http3"
+            | "secure_link"
+            | "secure_link_expires"
+            | "slice_range"
+            | "uid_got"
+            | "uid_reset"
+            | "uid_set"
+            | "upstream_cache_etag"
+            | "upstream_cache_last_modified"
+    )
 }
 
 /// `$http_*` with a place of their own in nginx's table of variables.
@@ -231,33 +228,4 @@ const KNOWN_RESPONSE_HEADERS: [&str; 9] = [
     "transfer_encoding",
     "cache_control",
     "link",
-];
-
-/// Variables of TLS in both realms, which have no value here.
-const TLS: [&str; 25] = [
-    "ssl_alpn_protocol",
-    "ssl_cipher",
-    "ssl_ciphers",
-    "ssl_client_cert",
-    "ssl_client_escaped_cert",
-    "ssl_client_fingerprint",
-    "ssl_client_i_dn",
-    "ssl_client_raw_cert",
-    "ssl_client_s_dn",
-    "ssl_client_serial",
-    "ssl_client_sigalg",
-    "ssl_client_v_end",
-    "ssl_client_v_remain",
-    "ssl_client_v_start",
-    "ssl_client_verify",
-    "ssl_curve",
-    "ssl_curves",
-    "ssl_ech_outer_server_name",
-    "ssl_ech_status",
-    "ssl_protocol",
-    "ssl_server_name",
-    "ssl_session_id",
-    "ssl_session_reused",
-    "ssl_sigalg",
-    "ssl_sigalgs",
 ];

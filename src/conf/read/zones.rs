@@ -17,6 +17,14 @@ pub(crate) enum ZoneUse {
     LimitReq,
     /// `limit_conn_zone` in `stream`.
     StreamLimitConn,
+    /// `ssl_session_cache` in `http`.
+    SslSessions,
+    /// `ssl_session_cache` in `stream`.
+    StreamSslSessions,
+    /// `ssl_ocsp_cache` in `http`.
+    Ocsp,
+    /// `ssl_ocsp_cache` in `stream`.
+    StreamOcsp,
 }
 
 /// A zone that was named somewhere.

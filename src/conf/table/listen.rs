@@ -76,6 +76,7 @@ fn new_listen(addr: Addr) -> AddListen {
         set: false,
         default_server: false,
         proxy_protocol: false,
+        ssl: false,
     }
 }
 
@@ -91,19 +92,15 @@ pub(super) fn listen(reader: &mut Reader, statement: &Statement) -> Result<(), P
         Problem::message(format!("{error} in \"{text}\" of the \"listen\" directive"))
     })?;
     let mut listen = new_listen(Addr::Inet((Ipv4Addr::UNSPECIFIED, 80).into()));
-    let mut tls = false;
     for word in statement.args.iter().skip(1) {
         match word.bytes() {
             b"udp" if reader.in_stream() => listen.options.udp = true,
-            b"ssl" => tls = true,
+            b"ssl" => listen.ssl = true,
             _ => parameter(reader, statement, &mut listen, word)?,
         }
     }
     if listen.options.udp {
-        check_udp(statement, &listen, tls)?;
-    }
-    if tls {
-        return Err(unsupported("listen ... ssl"));
+        check_udp(statement, &listen)?;
     }
     let mut done: Vec<&Addr> = Vec::new();
     for addr in &url.addrs {
@@ -167,7 +164,7 @@ fn parameter(
 }
 
 /// What makes no sense for datagrams, in the order in which nginx looks for it.
-fn check_udp(statement: &Statement, listen: &AddListen, tls: bool) -> Result<(), Problem> {
+fn check_udp(statement: &Statement, listen: &AddListen) -> Result<(), Problem> {
     let options = &listen.options;
     let backlog = |word: &Word| word.bytes().starts_with(b"backlog=");
     let wrong = [
@@ -175,7 +172,7 @@ fn check_udp(statement: &Statement, listen: &AddListen, tls: bool) -> Result<(),
         ("backlog", statement.args.iter().skip(1).any(backlog)),
         ("deferred", options.deferred),
         ("multipath", options.multipath),
-        ("ssl", tls),
+        ("ssl", listen.ssl),
         ("so_keepalive", options.so_keepalive.is_some()),
         ("proxy_protocol", listen.proxy_protocol),
     ];

@@ -25,11 +25,13 @@ mod maps;
 mod proxy;
 mod proxy_pass;
 mod proxy_rewrite;
+mod proxy_ssl;
 mod proxy_values;
 mod refused;
 mod resolver;
 mod rewrite;
 mod ssl;
+mod ssl_values;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -172,7 +174,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 31] = [
+pub(crate) const AREAS: [Area; 34] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
@@ -191,6 +193,7 @@ pub(crate) const AREAS: [Area; 31] = [
     ("Resolver", resolver::ROWS),
     ("Upstreams", upstream::ROWS),
     ("TLS", ssl::ROWS),
+    ("TLS to upstreams", proxy_ssl::ROWS),
     ("nginx's inner workings", accepted::ROWS),
     ("Other HTTP modules", refused::HTTP),
     ("Other upstream protocols", refused::GATEWAYS),
@@ -198,6 +201,8 @@ pub(crate) const AREAS: [Area; 31] = [
     ("Stream settings", stream::settings::ROWS),
     ("Stream handlers", stream::handlers::ROWS),
     ("Stream proxy", stream::proxy::ROWS),
+    ("Stream TLS", ssl::STREAM_ROWS),
+    ("Stream TLS to upstreams", proxy_ssl::STREAM_ROWS),
     ("Stream upstreams", stream::upstream::ROWS),
     ("Stream maps", stream::maps::ROWS),
     ("Stream logs", stream::logs::ROWS),

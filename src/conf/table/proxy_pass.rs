@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::unsupported;
 use crate::{
     conf::{
         address::{Url, UrlOptions},
@@ -52,10 +51,10 @@ fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, P
         text.get(..prefix.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    let (skip, default_port) = if starts("http://") {
-        ("http://".len(), 80)
+    let (skip, default_port, tls) = if starts("http://") {
+        ("http://".len(), 80, false)
     } else if starts("https://") {
-        return Err(unsupported("proxy_pass https://"));
+        ("https://".len(), 443, true)
     } else {
         return Err(Problem::message("invalid URL prefix"));
     };
@@ -92,7 +91,7 @@ fn fixed_pass(reader: &mut Reader, statement: &Statement) -> Result<ProxyPass, P
     Ok(ProxyPass {
         url: Template::literal(text.as_bytes()),
         target: PassTarget::Upstream(index),
-        tls: false,
+        tls,
         uri: (!url.uri.is_empty()).then(|| url.uri.as_bytes().into()),
         host_header: host_header.into(),
         port: port.into(),

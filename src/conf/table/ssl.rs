@@ -1,398 +1,274 @@
-//! TLS directives. There is no TLS yet: what asks for it (`listen ... ssl`, `proxy_pass https://`) is refused, so these
-//! have no effect; their values are checked.
+//! `ssl_*`: TLS towards clients, in `http` and in `stream`.
 //!
-//! Mirrors `ngx_http_ssl_module.c` and the TLS part of `ngx_http_proxy_module.c`.
+//! Mirrors `http/modules/ngx_http_ssl_module.c` and `stream/ngx_stream_ssl_module.c`. nginx has nearly all of these twice:
+//! one list here yields the rows of both.
 
 use super::{
-    FLAG, HSL, HTTP, ONE_MORE, Row, SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
-    accepted::{
-        ANYTHING, flag_once, number_once, once, seconds_once, size_once, text_once, word_once,
+    FLAG, HTTP, ONE_MORE, Row, SERVER, STREAM, STREAM_SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
+    ssl_values::{
+        alpn, certificate_cache, command, dhparam, file, files, name, ocsp_cache, optional,
+        passwords, protocols, session_cache, text,
     },
 };
-use crate::conf::{error::Problem, parser::Statement, read::Reader, value};
+use crate::conf::{
+    model::{Ocsp, VerifyClient},
+    read::{bytes, choice, flag, msec, num, sec},
+};
 
-pub(super) const ROWS: &[Row] = &[
-    Row::accepted(
-        "ssl_certificate",
-        HS,
-        TAKE1,
-        ANYTHING,
-        "Names the file with a server's certificate.",
-    ),
-    Row::accepted(
-        "ssl_certificate_key",
-        HS,
-        TAKE1,
-        ANYTHING,
-        "Names the file with the key of the certificate.",
-    ),
-    Row::accepted(
-        "ssl_certificate_cache",
-        HS,
-        TAKE123,
-        certificate_cache,
-        "Keeps certificates whose path has variables.",
-    ),
-    Row::accepted(
-        "ssl_certificate_compression",
-        HS,
-        FLAG,
-        flag_once,
-        "Compresses certificates.",
-    ),
-    Row::accepted(
-        "ssl_ech_file",
-        HS,
-        TAKE1,
-        ANYTHING,
-        "Names the file with keys for Encrypted Client Hello.",
-    ),
-    Row::accepted(
-        "ssl_password_file",
-        HS,
-        TAKE1,
-        once,
-        "Names the file with passwords of keys.",
-    ),
-    Row::accepted(
-        "ssl_dhparam",
-        HS,
-        TAKE1,
-        once,
-        "Names the file with DH parameters.",
-    ),
-    Row::accepted(
-        "ssl_ecdh_curve",
-        HS,
-        TAKE1,
-        once,
-        "Sets the curves for ECDHE.",
-    ),
-    Row::accepted(
-        "ssl_protocols",
-        HS,
-        ONE_MORE,
-        protocols,
-        "Sets the versions of TLS that servers speak.",
-    ),
-    Row::accepted(
-        "ssl_ciphers",
-        HS,
-        TAKE1,
-        once,
-        "Sets the ciphers that servers take.",
-    ),
-    Row::accepted(
+/// The rows of one realm, with those that it has alone.
+macro_rules! rows {
+    ($contexts:ident; $($own:expr,)*) => {
+        &[
+            Row::new(
+                "ssl_certificate",
+                $contexts,
+                TAKE1,
+                |r, s| name(r, s, |r| &mut r.ssl().certificate),
+                "Names the file with a server's certificate, PEM, followed by the chain; several are for several kinds of key.",
+            ).takes("<file> | data:<pem>", ""),
+            Row::new(
+                "ssl_certificate_key",
+                $contexts,
+                TAKE1,
+                |r, s| name(r, s, |r| &mut r.ssl().certificate_key),
+                "Names the file with the key of the certificate; `data:` is followed by the key itself.",
+            ).takes("<file> | data:<pem>", ""),
+            Row::new(
+                "ssl_certificate_cache",
+                $contexts,
+                TAKE123,
+                |r, s| certificate_cache(r, s, |r| &mut r.ssl().certificate_cache),
+                "Keeps certificates whose name has variables.",
+            ).takes("off; max=<number> [inactive=<time>] [valid=<time>]", "off"),
+            Row::new(
+                "ssl_certificate_compression",
+                $contexts,
+                FLAG,
+                |r, s| flag(&mut r.ssl().certificate_compression, s),
+                "Compresses certificates.",
+            ).default("off"),
+            Row::accepted(
+                "ssl_ech_file",
+                $contexts,
+                TAKE1,
+                |r, s| files(r, s, |r| &mut r.ssl().ech_files),
+                "Names the file with keys for Encrypted Client Hello; a warning says that it is not used.",
+            ).takes("<file>", ""),
+            Row::new(
+                "ssl_password_file",
+                $contexts,
+                TAKE1,
+                |r, s| passwords(r, s, |r| &mut r.ssl().passwords),
+                "Names the file with passwords of keys, one a line.",
+            ).takes("<file>", ""),
+            Row::accepted(
+                "ssl_dhparam",
+                $contexts,
+                TAKE1,
+                dhparam,
+                "Names the file with DH parameters; a warning says that it is not used.",
+            ).takes("<file>", "").differs(&["dhe"]),
+            Row::new(
+                "ssl_ecdh_curve",
+                $contexts,
+                TAKE1,
+                |r, s| text(&mut r.ssl().ecdh_curve, s),
+                "Sets the curves for ECDHE.",
+            ).takes("<curves>", "auto"),
+            Row::new(
+                "ssl_protocols",
+                $contexts,
+                ONE_MORE,
+                |r, s| protocols(r, s, |r| &mut r.ssl().protocols),
+                "Sets the versions of TLS that servers speak; 1.2 and 1.3 are there.",
+            ).takes("SSLv2 | SSLv3 | TLSv1 | TLSv1.1 | TLSv1.2 | TLSv1.3 ...", "TLSv1.2 TLSv1.3").differs(&["tls-versions"]),
+            Row::new(
+                "ssl_ciphers",
+                $contexts,
+                TAKE1,
+                |r, s| text(&mut r.ssl().ciphers, s),
+                "Sets the ciphers of TLS 1.2 that servers take.",
+            ).takes("<ciphers>", "HIGH:!aNULL:!MD5"),
+            Row::new(
+                "ssl_verify_client",
+                $contexts,
+                TAKE1,
+                |r, s| choice(&mut r.ssl().verify_client, s, &VERIFY),
+                "Asks clients for a certificate.",
+            ).takes("off | on | optional | optional_no_ca", "off"),
+            Row::new(
+                "ssl_verify_depth",
+                $contexts,
+                TAKE1,
+                |r, s| num(&mut r.ssl().verify_depth, s),
+                "Bounds the chain of a client's certificate.",
+            ).takes("<number>", "1"),
+            Row::new(
+                "ssl_client_certificate",
+                $contexts,
+                TAKE1,
+                |r, s| file(r, s, |r| &mut r.ssl().client_certificate),
+                "Names the file with the authorities of clients' certificates.",
+            ).takes("<file>", ""),
+            Row::new(
+                "ssl_trusted_certificate",
+                $contexts,
+                TAKE1,
+                |r, s| file(r, s, |r| &mut r.ssl().trusted_certificate),
+                "Names the file with authorities that clients are not told of.",
+            ).takes("<file>", ""),
+            Row::new(
+                "ssl_prefer_server_ciphers",
+                $contexts,
+                FLAG,
+                |r, s| flag(&mut r.ssl().prefer_server_ciphers, s),
+                "Lets the server's order of ciphers decide.",
+            ).default("off"),
+            Row::new(
+                "ssl_session_cache",
+                $contexts,
+                TAKE12,
+                session_cache,
+                "Keeps sessions so that clients can resume them.",
+            ).takes("off | none; builtin[:<number>] [shared:<name>:<size>]; shared:<name>:<size>", "none"),
+            Row::new(
+                "ssl_session_tickets",
+                $contexts,
+                FLAG,
+                |r, s| flag(&mut r.ssl().session_tickets, s),
+                "Lets clients keep sessions in tickets.",
+            ).default("on"),
+            Row::new(
+                "ssl_session_ticket_key",
+                $contexts,
+                TAKE1,
+                |r, s| files(r, s, |r| &mut r.ssl().session_ticket_keys),
+                "Names the file with the key of tickets; the first encrypts, all decrypt.",
+            ).takes("<file>", ""),
+            Row::new(
+                "ssl_session_timeout",
+                $contexts,
+                TAKE1,
+                |r, s| sec(&mut r.ssl().session_timeout, s),
+                "Sets how long sessions may be resumed.",
+            ).takes("<time>", "5m"),
+            Row::new(
+                "ssl_crl",
+                $contexts,
+                TAKE1,
+                |r, s| file(r, s, |r| &mut r.ssl().crl),
+                "Names the file with revoked certificates.",
+            ).takes("<file>", ""),
+            Row::new(
+                "ssl_ocsp",
+                $contexts,
+                TAKE1,
+                |r, s| choice(&mut r.ssl().ocsp, s, &OCSP),
+                "Asks whether clients' certificates are revoked.",
+            ).takes("off | on | leaf", "off"),
+            Row::new(
+                "ssl_ocsp_cache",
+                $contexts,
+                TAKE1,
+                ocsp_cache,
+                "Keeps such answers.",
+            ).takes("off | shared:<name>:<size>", "off"),
+            Row::new(
+                "ssl_ocsp_responder",
+                $contexts,
+                TAKE1,
+                |r, s| optional(&mut r.ssl().ocsp_responder, s),
+                "Sets whom to ask.",
+            ).takes("<url>", ""),
+            Row::new(
+                "ssl_stapling",
+                $contexts,
+                FLAG,
+                |r, s| flag(&mut r.ssl().stapling, s),
+                "Sends with the certificate that it is not revoked.",
+            ).default("off"),
+            Row::new(
+                "ssl_stapling_file",
+                $contexts,
+                TAKE1,
+                |r, s| file(r, s, |r| &mut r.ssl().stapling_file),
+                "Names the file with that statement.",
+            ).takes("<file>", ""),
+            Row::new(
+                "ssl_stapling_responder",
+                $contexts,
+                TAKE1,
+                |r, s| optional(&mut r.ssl().stapling_responder, s),
+                "Sets whom to ask for that statement.",
+            ).takes("<url>", ""),
+            Row::new(
+                "ssl_stapling_verify",
+                $contexts,
+                FLAG,
+                |r, s| flag(&mut r.ssl().stapling_verify, s),
+                "Verifies that statement.",
+            ).default("off"),
+            Row::new(
+                "ssl_conf_command",
+                $contexts,
+                TAKE2,
+                |r, s| command(r, s, |r| &mut r.ssl().conf_commands),
+                "Sets what OpenSSL's command of this name would set; a few are known.",
+            ).takes("<name> <value>", "").differs(&["conf-command"]),
+            Row::new(
+                "ssl_reject_handshake",
+                $contexts,
+                FLAG,
+                |r, s| flag(&mut r.ssl().reject_handshake, s),
+                "Refuses connections for this server.",
+            ).default("off"),
+            $($own,)*
+        ]
+    };
+}
+
+pub(super) const ROWS: &[Row] = rows! { HS;
+    Row::new(
         "ssl_buffer_size",
         HS,
         TAKE1,
-        size_once,
+        |r, s| bytes(&mut r.ssl().buffer_size, s),
         "Sets how much is encrypted at once.",
-    ),
-    Row::accepted(
-        "ssl_verify_client",
-        HS,
-        TAKE1,
-        |r, s| word_once(r, s, &["off", "on", "optional", "optional_no_ca"]),
-        "Asks clients for a certificate.",
-    ),
-    Row::accepted(
-        "ssl_verify_depth",
-        HS,
-        TAKE1,
-        number_once,
-        "Bounds the chain of a client's certificate.",
-    ),
-    Row::accepted(
-        "ssl_client_certificate",
-        HS,
-        TAKE1,
-        once,
-        "Names the file with the authorities of clients' certificates.",
-    ),
-    Row::accepted(
-        "ssl_trusted_certificate",
-        HS,
-        TAKE1,
-        once,
-        "Names the file with authorities that clients are not told of.",
-    ),
-    Row::accepted(
-        "ssl_prefer_server_ciphers",
-        HS,
-        FLAG,
-        flag_once,
-        "Lets the server's order of ciphers decide.",
-    ),
-    Row::accepted(
-        "ssl_session_cache",
-        HS,
-        TAKE12,
-        session_cache,
-        "Keeps sessions so that clients can resume them.",
-    ),
-    Row::accepted(
-        "ssl_session_tickets",
-        HS,
-        FLAG,
-        flag_once,
-        "Lets clients keep sessions in tickets.",
-    ),
-    Row::accepted(
-        "ssl_session_ticket_key",
-        HS,
-        TAKE1,
-        ANYTHING,
-        "Names the file with the key of tickets.",
-    ),
-    Row::accepted(
-        "ssl_session_timeout",
-        HS,
-        TAKE1,
-        seconds_once,
-        "Sets how long sessions may be resumed.",
-    ),
-    Row::accepted(
-        "ssl_crl",
-        HS,
-        TAKE1,
-        once,
-        "Names the file with revoked certificates.",
-    ),
-    Row::accepted(
-        "ssl_ocsp",
-        HS,
-        TAKE1,
-        |r, s| word_once(r, s, &["off", "on", "leaf"]),
-        "Asks whether clients' certificates are revoked.",
-    ),
-    Row::accepted("ssl_ocsp_cache", HS, TAKE1, once, "Keeps such answers."),
-    Row::accepted("ssl_ocsp_responder", HS, TAKE1, once, "Sets whom to ask."),
-    Row::accepted(
-        "ssl_stapling",
-        HS,
-        FLAG,
-        flag_once,
-        "Sends with the certificate that it is not revoked.",
-    ),
-    Row::accepted(
-        "ssl_stapling_file",
-        HS,
-        TAKE1,
-        once,
-        "Names the file with that statement.",
-    ),
-    Row::accepted(
-        "ssl_stapling_responder",
-        HS,
-        TAKE1,
-        once,
-        "Sets whom to ask for that statement.",
-    ),
-    Row::accepted(
-        "ssl_stapling_verify",
-        HS,
-        FLAG,
-        flag_once,
-        "Verifies that statement.",
-    ),
-    Row::accepted(
+    ).takes("<size>", "16k"),
+    Row::new(
         "ssl_early_data",
         HS,
         FLAG,
-        flag_once,
+        |r, s| flag(&mut r.ssl().early_data, s),
         "Takes data before the handshake of TLS 1.3 ends.",
-    ),
-    Row::accepted(
-        "ssl_conf_command",
-        HS,
-        TAKE2,
-        ANYTHING,
-        "Passes a setting to OpenSSL.",
-    ),
-    Row::accepted(
-        "ssl_reject_handshake",
-        HS,
-        FLAG,
-        flag_once,
-        "Refuses connections for this server.",
-    ),
-    Row::accepted(
-        "proxy_ssl_certificate",
-        HSL,
-        TAKE1,
-        text_once,
-        "Names the file with the certificate for servers.",
-    ),
-    Row::accepted(
-        "proxy_ssl_certificate_key",
-        HSL,
-        TAKE1,
-        text_once,
-        "Names the file with the key of that certificate.",
-    ),
-    Row::accepted(
-        "proxy_ssl_certificate_cache",
-        HSL,
-        TAKE123,
-        certificate_cache,
-        "Keeps certificates whose path has variables.",
-    ),
-    Row::accepted(
-        "proxy_ssl_password_file",
-        HSL,
-        TAKE1,
-        once,
-        "Names the file with passwords of keys.",
-    ),
-    Row::accepted(
-        "proxy_ssl_ciphers",
-        HSL,
-        TAKE1,
-        once,
-        "Sets the ciphers for connections to servers.",
-    ),
-    Row::accepted(
-        "proxy_ssl_conf_command",
-        HSL,
-        TAKE2,
-        ANYTHING,
-        "Passes a setting to OpenSSL.",
-    ),
-    Row::accepted(
-        "proxy_ssl_crl",
-        HSL,
-        TAKE1,
-        once,
-        "Names the file with revoked certificates of servers.",
-    ),
-    Row::accepted(
-        "proxy_ssl_name",
-        HSL,
-        TAKE1,
-        text_once,
-        "Sets the name that servers must have.",
-    ),
-    Row::accepted(
-        "proxy_ssl_protocols",
-        HSL,
+    ).default("off"),
+};
+
+pub(super) const STREAM_ROWS: &[Row] = rows! { BOTH;
+    Row::new(
+        "ssl_alpn",
+        BOTH,
         ONE_MORE,
-        protocols,
-        "Sets the versions of TLS for connections to servers.",
-    ),
-    Row::accepted(
-        "proxy_ssl_server_name",
-        HSL,
-        FLAG,
-        flag_once,
-        "Tells servers which name is meant.",
-    ),
-    Row::accepted(
-        "proxy_ssl_session_reuse",
-        HSL,
-        FLAG,
-        flag_once,
-        "Resumes sessions with servers.",
-    ),
-    Row::accepted(
-        "proxy_ssl_trusted_certificate",
-        HSL,
+        alpn,
+        "Sets the protocols of which a client may choose.",
+    ).takes("<protocol> ...", ""),
+    Row::new(
+        "ssl_handshake_timeout",
+        BOTH,
         TAKE1,
-        once,
-        "Names the file with the authorities of servers' certificates.",
-    ),
-    Row::accepted(
-        "proxy_ssl_verify",
-        HSL,
-        FLAG,
-        flag_once,
-        "Verifies servers' certificates.",
-    ),
-    Row::accepted(
-        "proxy_ssl_verify_depth",
-        HSL,
-        TAKE1,
-        number_once,
-        "Bounds the chain of a server's certificate.",
-    ),
-];
+        |r, s| msec(&mut r.ssl().handshake_timeout, s),
+        "Bounds a handshake.",
+    ).takes("<time>", "60s"),
+};
 
 const HS: u32 = HTTP | SERVER;
+const BOTH: u32 = STREAM | STREAM_SERVER;
 
-/// Words of a set whose meaning is not needed.
-fn protocols(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    let mut seen: Vec<&str> = Vec::new();
-    for word in &statement.args {
-        let text = word.text();
-        let known = PROTOCOLS
-            .iter()
-            .find(|known| known.eq_ignore_ascii_case(&text))
-            .ok_or_else(|| Problem::value(word))?;
-        if seen.contains(known) {
-            reader.warn(format!("duplicate value \"{word}\""), statement);
-        }
-        seen.push(known);
-    }
-    Ok(())
-}
+const VERIFY: [(&str, VerifyClient); 4] = [
+    ("off", VerifyClient::Off),
+    ("on", VerifyClient::On),
+    ("optional", VerifyClient::Optional),
+    ("optional_no_ca", VerifyClient::OptionalNoCa),
+];
 
-const PROTOCOLS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
-
-fn certificate_cache(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    reader.once(statement)?;
-    let mut max = false;
-    for word in &statement.args {
-        let text = word.text();
-        if text == "off" {
-            return Ok(());
-        }
-        let (key, value) = text.split_once('=').unwrap_or((&text, ""));
-        let fine = match key {
-            "max" => {
-                max = value::number(value.as_bytes()).is_some_and(|n| n > 0);
-                max
-            }
-            "inactive" | "valid" => value::seconds(value.as_bytes()).is_some(),
-            _ => false,
-        };
-        if !fine {
-            return Err(Problem::parameter(word));
-        }
-    }
-    if max {
-        return Ok(());
-    }
-    Err(Problem::message(format!(
-        "\"{}\" must have the \"max\" parameter",
-        statement.name
-    )))
-}
-
-fn session_cache(_reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    for word in &statement.args {
-        let text = word.text();
-        let fine = match text.split_once(':') {
-            None => matches!(&*text, "off" | "none" | "builtin"),
-            Some(("builtin", count)) => value::number(count.as_bytes()).is_some(),
-            Some(("shared", rest)) => {
-                let size = rest
-                    .split_once(':')
-                    .filter(|(name, _)| !name.is_empty())
-                    .and_then(|(_, size)| value::size(size.as_bytes()));
-                if size.is_some_and(|size| size < 8 * 4096) {
-                    return Err(Problem::message(format!(
-                        "session cache \"{word}\" is too small"
-                    )));
-                }
-                size.is_some()
-            }
-            Some(_) => false,
-        };
-        if !fine {
-            return Err(Problem::message(format!(
-                "invalid session cache \"{word}\""
-            )));
-        }
-    }
-    Ok(())
-}
+const OCSP: [(&str, Ocsp); 3] = [("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];

@@ -74,6 +74,7 @@ pub(super) fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) ->
             )
         }
         VarId::InvalidReferer => false,
+        id if id.is_tls() => false,
         _ => return client::variable(x, id, out),
     })
 }

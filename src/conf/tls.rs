@@ -1,0 +1,34 @@
+//! What a configuration asks of TLS, which is read and checked but not spoken yet.
+
+use std::sync::Arc;
+
+use super::model::{Config, Http, Stream, StreamHandler, StreamServer};
+
+/// The first thing that needs TLS.
+pub(super) fn wanted(config: &Config) -> Option<&'static str> {
+    let http = config.http.as_ref().and_then(in_http);
+    http.or_else(|| config.stream.as_ref().and_then(in_stream))
+}
+
+fn in_http(http: &Http) -> Option<&'static str> {
+    if http.listens.iter().any(|listen| listen.ssl) {
+        return Some("listen ... ssl");
+    }
+    let mut found = false;
+    http.each_location(&mut |location| {
+        let pass = location.proxy.pass.as_ref();
+        found |= pass.is_some_and(|pass| pass.tls);
+    });
+    found.then_some("proxy_pass https://")
+}
+
+fn in_stream(stream: &Stream) -> Option<&'static str> {
+    if stream.listens.iter().any(|listen| listen.ssl) {
+        return Some("listen ... ssl");
+    }
+    let proxies = |server: &&Arc<StreamServer>| matches!(server.handler, StreamHandler::Proxy);
+    let mut servers = stream.servers.iter().filter(proxies);
+    servers
+        .any(|server| server.proxy.ssl.enabled)
+        .then_some("proxy_ssl on")
+}
