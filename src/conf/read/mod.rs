@@ -246,3 +246,5 @@ pub(super) fn shared(word: &Word) -> Arc<[u8]> {
 mod stream_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

@@ -260,7 +260,7 @@ fn the_realms_share_no_names() {
     let (http, stream) = (config.http.unwrap(), config.stream.unwrap());
     let slots = |slots: &[Slot]| slots.iter().map(|s| s.name.to_string()).collect::<Vec<_>>();
     assert_eq!(slots(&stream.slots), ["uri", "proxy_protocol_tlv_x"]);
-    assert_eq!(slots(&http.slots), ["protocol", "ssl_server_name"]);
+    assert_eq!(slots(&http.slots), ["protocol"]);
     assert_eq!((http.upstreams.len(), stream.upstreams.len()), (1, 1));
     assert!(http.upstreams[0].keepalive.is_some());
     assert_eq!(http.upstreams[0].servers[0].addrs, [fixed("127.0.0.1:80")]);

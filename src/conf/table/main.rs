@@ -7,7 +7,7 @@ use std::{num::NonZero, thread};
 use super::{
     ANY, BLOCK, FLAG, MAIN, NONE, ONE_MORE, Row, TAKE1, TAKE12, TAKE23,
     accepted::{flag_once, once, time_once, word_once},
-    log,
+    log, ssl_values,
 };
 use crate::conf::{
     error::Problem,
@@ -209,9 +209,10 @@ pub(super) const ROWS: &[Row] = &[
         "ssl_engine",
         MAIN,
         TAKE1,
-        once,
-        "Names a hardware accelerator for OpenSSL.",
-    ),
+        ssl_values::not_supported,
+        "Names a hardware accelerator for OpenSSL; a warning says that it is not used.",
+    )
+    .differs(&["engines"]),
     Row::accepted(
         "ssl_object_cache_inheritable",
         MAIN,

@@ -6,7 +6,7 @@
 use super::{
     FLAG, HTTP, ONE_MORE, Row, SERVER, STREAM, STREAM_SERVER, TAKE1, TAKE2, TAKE12, TAKE123,
     ssl_values::{
-        alpn, certificate_cache, command, dhparam, file, files, name, ocsp_cache, optional,
+        alpn, certificate_cache, command, file, files, name, not_supported, ocsp_cache, optional,
         passwords, protocols, session_cache, text,
     },
 };
@@ -65,7 +65,7 @@ macro_rules! rows {
                 "ssl_dhparam",
                 $contexts,
                 TAKE1,
-                dhparam,
+                not_supported,
                 "Names the file with DH parameters; a warning says that it is not used.",
             ).takes("<file>", "").differs(&["dhe"]),
             Row::new(

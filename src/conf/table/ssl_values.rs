@@ -106,9 +106,10 @@ pub(super) fn passwords(
     Ok(())
 }
 
-/// `ssl_dhparam`
+/// `ssl_dhparam` and `ssl_engine`: a warning says that nothing comes of them.
 // DIFFERS(dhe): OpenSSL has ciphers with DHE, and reads the file.
-pub(super) fn dhparam(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+// DIFFERS(engines): OpenSSL loads the engine.
+pub(super) fn not_supported(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     reader.once(statement)?;
     reader.warn(
         format_args!("\"{}\" is not supported, ignored", statement.name),
