@@ -1,10 +1,10 @@
-//! What a configuration asks of TLS, which is read and checked but not spoken yet.
+//! What a configuration asks of TLS and HTTP/2, which is read and checked but not spoken yet.
 
 use std::sync::Arc;
 
 use super::model::{Config, Http, Stream, StreamHandler, StreamServer};
 
-/// The first thing that needs TLS.
+/// The first thing that needs them.
 pub(super) fn wanted(config: &Config) -> Option<&'static str> {
     let http = config.http.as_ref().and_then(in_http);
     http.or_else(|| config.stream.as_ref().and_then(in_stream))
@@ -13,6 +13,12 @@ pub(super) fn wanted(config: &Config) -> Option<&'static str> {
 fn in_http(http: &Http) -> Option<&'static str> {
     if http.listens.iter().any(|listen| listen.ssl) {
         return Some("listen ... ssl");
+    }
+    if http.listens.iter().any(|listen| listen.http2) {
+        return Some("listen ... http2");
+    }
+    if http.servers.iter().any(|server| server.http2.enabled) {
+        return Some("http2 on");
     }
     let mut found = false;
     http.each_location(&mut |location| {

@@ -119,6 +119,7 @@ builtins! {
         DocumentUri "document_uri" "The same as `$uri`.",
         GzipRatio "gzip_ratio" "How many times smaller `gzip` made the response.",
         Host "host" "The host that the request asks for: of its line, of its Host, or the server's first name.",
+        Http2 "http2" "`h2` for HTTP/2 over TLS, `h2c` without TLS; empty otherwise.",
         Https "https" "`on` where the connection is TLS; empty otherwise.",
         InvalidReferer "invalid_referer" "Empty; `1` for a bad Referer where `valid_referers` is there.",
         IsArgs "is_args" "A question mark when the request has a query string; empty otherwise.",

@@ -109,6 +109,8 @@ layered! {
         auth_delay: Duration = Duration::ZERO,
         /// `directio`, bytes; no meaning here.
         directio: Option<u64> = None,
+        /// `http2_chunk_size`, bytes: the most of a response in one frame of HTTP/2.
+        http2_chunk_size: usize = 8192,
         /// `output_buffers`: number and size.
         output_buffers: (usize, usize) = (2, 32768),
         /// `read_ahead`, bytes.

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use super::{LimitZone, Listen, Location, Op, RateZone, Ssl, Upstream};
+use super::{Http2, LimitZone, Listen, Location, Op, RateZone, Ssl, Upstream};
 use crate::vars::BoundPattern;
 pub use crate::vars::{Slot, SlotSource};
 
@@ -60,6 +60,8 @@ pub struct Server {
     pub core: ServerCore,
     /// `ssl_*`
     pub ssl: Arc<Ssl>,
+    /// `http2`
+    pub http2: Http2,
     /// Settings that hold where no location does, with the location tree in `children`.
     pub location: Arc<Location>,
     /// Rewrite directives of the server itself.

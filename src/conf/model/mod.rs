@@ -45,6 +45,7 @@ macro_rules! layered {
 mod affinity;
 mod core;
 mod http;
+mod http2;
 mod limits;
 mod listen;
 mod location;
@@ -61,6 +62,7 @@ mod walk;
 pub use affinity::*;
 pub use core::*;
 pub use http::*;
+pub use http2::*;
 pub use limits::*;
 pub use listen::*;
 pub use location::*;

@@ -28,25 +28,26 @@ impl Reader {
         let mut servers = mem::take(&mut self.http.servers);
         let mut outer = LocationDraft::new(Role::Http, place.clone());
         mem::swap(&mut outer, &mut self.loc);
-        let core = mem::take(&mut self.srv.core);
-        let mut ssl = mem::take(&mut self.srv.ssl);
+        let mut around = mem::replace(&mut self.srv, ServerDraft::new(place.clone()));
         let mut builder = Builder {
             place,
             next_id: 0,
             defaults,
         };
-        for server in &servers {
-            builder.check_buffers(server, &core)?;
+        for server in &mut servers {
+            server.core.inherit(&around.core);
+            server.http2.inherit(&around.http2);
+            builder.check_buffers(&server.core.build())?;
         }
         let upstreams = self.build_upstreams()?;
         let drafts = servers.iter_mut().map(|server| &mut server.ssl);
-        let ssl = self.merge_ssl(drafts, &mut ssl)?;
+        let ssl = self.merge_ssl(drafts, &mut around.ssl)?;
         outer.proxy_ssl.directory = Some(self.directory());
         outer.proxy.ssl = Some(Arc::new(tls::upstream(&outer.proxy_ssl)));
         let servers = servers
             .into_iter()
             .zip(ssl)
-            .map(|(server, ssl)| builder.server(server, ssl, &core, &outer).map(Arc::new))
+            .map(|(server, ssl)| builder.server(server, ssl, &outer).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let location = builder.settings(outer);
         let addresses = mem::take(&mut self.realm.listens);
@@ -85,14 +86,7 @@ impl Builder {
         ConfError::at(text, &self.place)
     }
 
-    fn check_buffers(
-        &self,
-        server: &ServerDraft,
-        outer: &model::ServerCoreDraft,
-    ) -> Result<(), ConfError> {
-        let mut core = server.core.clone();
-        core.inherit(outer);
-        let core = core.build();
+    fn check_buffers(&self, core: &model::ServerCore) -> Result<(), ConfError> {
         if core.large_client_header_buffers.1 < core.connection_pool_size {
             return Err(self.error(
                 "the \"large_client_header_buffers\" size must be \
@@ -104,12 +98,10 @@ impl Builder {
 
     fn server(
         &mut self,
-        mut draft: ServerDraft,
+        draft: ServerDraft,
         ssl: Arc<model::Ssl>,
-        core: &model::ServerCoreDraft,
         outer: &LocationDraft,
     ) -> Result<model::Server, ConfError> {
-        draft.core.inherit(core);
         let place = draft.place.clone();
         let mut location = draft
             .location
@@ -142,6 +134,7 @@ impl Builder {
             names,
             core: draft.core.build(),
             ssl,
+            http2: draft.http2.build(),
             location: Arc::new(settings),
             rewrite,
             named,

@@ -133,6 +133,7 @@ pub(crate) struct IfDraft {
 pub(crate) struct ServerDraft {
     pub(crate) place: Place,
     pub(crate) core: model::ServerCoreDraft,
+    pub(crate) http2: model::Http2Draft,
     pub(crate) ssl: model::SslDraft,
     pub(crate) names: Vec<model::ServerName>,
     /// Whether a `listen` was there.
@@ -146,6 +147,7 @@ impl ServerDraft {
         Self {
             place,
             core: model::ServerCoreDraft::default(),
+            http2: model::Http2Draft::default(),
             ssl: model::SslDraft::default(),
             names: Vec::new(),
             listen: false,
@@ -165,6 +167,7 @@ pub(crate) struct ListenDraft {
     pub(crate) servers: Vec<usize>,
     pub(crate) proxy_protocol: bool,
     pub(crate) ssl: bool,
+    pub(crate) http2: bool,
     /// `protocols` and its flags in `ngx_http_conf_addr_t`: for the warning about protocol options.
     pub(crate) protocols: Option<u8>,
     pub(crate) protocols_changed: bool,

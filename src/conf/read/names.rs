@@ -27,6 +27,8 @@ pub(crate) struct AddListen {
     pub(crate) proxy_protocol: bool,
     /// `ssl`
     pub(crate) ssl: bool,
+    /// `http2`
+    pub(crate) http2: bool,
 }
 
 impl Reader {
@@ -48,6 +50,7 @@ impl Reader {
                 servers: vec![server],
                 proxy_protocol: new.proxy_protocol,
                 ssl: new.ssl,
+                http2: new.http2,
                 protocols: None,
                 protocols_changed: false,
                 options: new.options,
@@ -88,8 +91,8 @@ fn merge(known: &mut ListenDraft, new: AddListen, server: usize) -> Result<bool,
         known.is_default_set = true;
         known.default_server = server;
     }
-    let before = protocols(known.proxy_protocol, known.ssl);
-    let now = protocols(new.proxy_protocol, new.ssl);
+    let before = protocols(known.proxy_protocol, known.ssl, known.http2);
+    let now = protocols(new.proxy_protocol, new.ssl, new.http2);
     let other = known.protocols.is_some_and(|protocols| protocols != now);
     let (added, removed) = (now & !before != 0, before & !now != 0);
     let suspicious = match (added, removed) {
@@ -101,12 +104,13 @@ fn merge(known: &mut ListenDraft, new: AddListen, server: usize) -> Result<bool,
     known.protocols_changed |= before != now;
     known.proxy_protocol |= new.proxy_protocol;
     known.ssl |= new.ssl;
+    known.http2 |= new.http2;
     Ok(suspicious)
 }
 
 /// Protocol options as a set of bits.
-fn protocols(proxy_protocol: bool, ssl: bool) -> u8 {
-    u8::from(proxy_protocol) | u8::from(ssl) << 1
+fn protocols(proxy_protocol: bool, ssl: bool, http2: bool) -> u8 {
+    u8::from(proxy_protocol) | u8::from(ssl) << 1 | u8::from(http2) << 2
 }
 
 /// A server that is chosen by its names.
@@ -231,7 +235,7 @@ fn listen<S: Named>(
     Ok(Listen {
         bind_addr,
         ssl: draft.ssl,
-        http2: false,
+        http2: draft.http2,
         quic: false,
         proxy_protocol: draft.proxy_protocol,
         default_server: default_server.clone(),

@@ -1,4 +1,4 @@
-//! What configurations mean of TLS, and what headwater alone says of them.
+//! What configurations mean of TLS and HTTP/2, and what headwater alone says of them.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -285,4 +285,26 @@ fn variables_of_tls_are_known_and_may_be_replaced() {
         http("map $uri $ssl_cipher { default x; } server { return 200 $ssl_cipher$ssl_protocol; }");
     let slots: Vec<&str> = http.slots.iter().map(|slot| &*slot.name).collect();
     assert_eq!(slots, ["ssl_cipher"]);
+}
+
+#[test]
+fn http2_is_of_servers_and_of_addresses() {
+    let http = http(
+        "http2_max_concurrent_streams 9; http2_chunk_size 100m;
+         server { listen 1; http2 on; http2_body_preread_size 1k; }
+         server { listen 2 http2; location / { http2_chunk_size 1k; } }",
+    );
+    let [one, two] = http.servers.as_slice() else {
+        panic!("two servers");
+    };
+    assert!(one.http2.enabled && !two.http2.enabled);
+    let streams = [one, two].map(|server| server.http2.max_concurrent_streams);
+    assert_eq!(streams, [9, 9]);
+    let preread = [one, two].map(|server| server.http2.body_preread_size);
+    assert_eq!(preread, [1024, 65536]);
+    let listens: Vec<bool> = http.listens.iter().map(|listen| listen.http2).collect();
+    assert_eq!(listens, [false, true]);
+    assert_eq!(one.location.core.http2_chunk_size, (1 << 24) - 1);
+    let inner = two.location.children.prefixes[0].inclusive.as_ref();
+    assert_eq!(inner.unwrap().core.http2_chunk_size, 1024);
 }

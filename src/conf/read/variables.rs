@@ -189,13 +189,12 @@ fn is_family(id: Option<&VarId>) -> bool {
     }
 }
 
-/// Variables of nginx's modules that have no value here, because what they tell of never happens: HTTP/2, HTTP/3,
+/// Variables of nginx's modules that have no value here, because what they tell of never happens: HTTP/3,
 /// caching, slices, signed links, identifiers.
 fn is_absent(name: &str) -> bool {
     matches!(
         name,
-        "http2"
-            | "http3"
+        "http3"
             | "secure_link"
             | "secure_link_expires"
             | "slice_range"

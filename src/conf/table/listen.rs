@@ -77,6 +77,7 @@ fn new_listen(addr: Addr) -> AddListen {
         default_server: false,
         proxy_protocol: false,
         ssl: false,
+        http2: false,
     }
 }
 
@@ -142,7 +143,8 @@ fn parameter(
                  use the \"http2\" directive instead",
                 statement,
             );
-            return Err(unsupported("listen ... http2"));
+            listen.http2 = true;
+            return Ok(());
         }
         b"quic" if !in_stream => return Err(unsupported("listen ... quic")),
         b"bind" => {}

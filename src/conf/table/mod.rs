@@ -10,6 +10,7 @@ mod events;
 mod geo;
 mod gzip;
 mod headers;
+mod http2;
 mod http_blocks;
 mod http_clients;
 mod http_core;
@@ -174,7 +175,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 34] = [
+pub(crate) const AREAS: [Area; 35] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
@@ -192,6 +193,7 @@ pub(crate) const AREAS: [Area; 34] = [
     ("Proxy", proxy::ROWS),
     ("Resolver", resolver::ROWS),
     ("Upstreams", upstream::ROWS),
+    ("HTTP/2", http2::ROWS),
     ("TLS", ssl::ROWS),
     ("TLS to upstreams", proxy_ssl::ROWS),
     ("nginx's inner workings", accepted::ROWS),

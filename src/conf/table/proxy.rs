@@ -1,6 +1,6 @@
 //! The proxy module.
 //!
-//! Mirrors `ngx_http_proxy_module.c`. What concerns TLS to upstreams is in [`super::ssl`].
+//! Mirrors `ngx_http_proxy_module.c`. What concerns TLS to upstreams is in [`super::proxy_ssl`].
 
 use super::{
     FLAG, HSL, LIMIT_EXCEPT, LOCATION, LOCATION_IF, ONE_MORE, Row, TAKE1, TAKE2, TAKE12, TAKE1234,
@@ -17,7 +17,10 @@ pub(super) const ROWS: &[Row] = &[
         proxy_pass::proxy_pass,
         "Proxies requests to this address or group.",
     )
-    .takes("http://<address>[<uri>]; http://unix:<path>[:<uri>]", "")
+    .takes(
+        "http://<address>[<uri>] | https://<address>[<uri>]; http://unix:<path>[:<uri>] | https://unix:<path>[:<uri>]",
+        "",
+    )
     .differs(&["unsupported"]),
     Row::new(
         "proxy_redirect",

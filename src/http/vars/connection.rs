@@ -47,7 +47,7 @@ pub(super) fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) ->
     Some(match id {
         VarId::ServerName => put(out, x.server.name.as_bytes()),
         VarId::Scheme => put(out, b"http"),
-        VarId::Https => put(out, b""),
+        VarId::Http2 | VarId::Https => put(out, b""),
         VarId::ConnectionRequests => put_number(out, x.conn.requests),
         VarId::ConnectionTime => put_seconds(
             out,
