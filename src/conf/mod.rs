@@ -37,7 +37,7 @@ pub struct LoadOptions {
 
 /// Reads the configuration that `options` point at.
 pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
-    let config = read(options)?;
+    let config = understand(options)?;
     match tls::wanted(&config) {
         Some(name) => {
             let text = format!("headwater does not support \"{name}\" yet");
@@ -48,7 +48,7 @@ pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
 }
 
 /// The same, TLS and all.
-fn read(options: &LoadOptions) -> Result<model::Config, ConfError> {
+fn understand(options: &LoadOptions) -> Result<model::Config, ConfError> {
     let tree = parser::parse(&options.file, &options.globals);
     read::Reader::read(options, tree, Names::Look)
 }

@@ -7,8 +7,9 @@ use std::{
 };
 
 use super::{
-    ConfError, LoadOptions, load, model, read,
+    ConfError, LoadOptions, load, model,
     table::{self, Row, Support},
+    understand,
 };
 
 fn testdata(path: &str) -> PathBuf {
@@ -18,7 +19,7 @@ fn testdata(path: &str) -> PathBuf {
 }
 
 pub(super) fn load_file(file: &Path) -> Result<model::Config, ConfError> {
-    read(&LoadOptions {
+    understand(&LoadOptions {
         file: file.to_owned(),
         prefix: "/var/empty/".into(),
         globals: Vec::new(),
