@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::model::{Config, Http, Stream, StreamHandler, StreamServer};
+use super::model::{Config, Http, ProxyVersion, Stream, StreamHandler, StreamServer};
 
 /// The first thing that needs them.
 pub(super) fn wanted(config: &Config) -> Option<&'static str> {
@@ -20,12 +20,18 @@ fn in_http(http: &Http) -> Option<&'static str> {
     if http.servers.iter().any(|server| server.http2.enabled) {
         return Some("http2 on");
     }
-    let mut found = false;
+    let mut found = None;
     http.each_location(&mut |location| {
         let pass = location.proxy.pass.as_ref();
-        found |= pass.is_some_and(|pass| pass.tls);
+        if location.grpc.is_some() {
+            found = Some("grpc_pass");
+        } else if pass.is_some_and(|pass| pass.tls) {
+            found = Some("proxy_pass https://");
+        } else if pass.is_some() && location.proxy.http_version == ProxyVersion::Http2 {
+            found = Some("proxy_http_version 2");
+        }
     });
-    found.then_some("proxy_pass https://")
+    found
 }
 
 fn in_stream(stream: &Stream) -> Option<&'static str> {

@@ -27,6 +27,9 @@ pub struct Location {
     pub core: Core,
     /// Proxy settings; read whenever the handler is [`Handler::Proxy`].
     pub proxy: Arc<Proxy>,
+    /// `grpc_*` settings, where the handler is [`Handler::Grpc`]. What gRPC has no directive for is as nginx has it fixed
+    /// there: HTTP/2, nothing buffered, trailers passed on.
+    pub grpc: Option<Arc<Proxy>>,
     /// `add_header` and its kin.
     pub headers: Arc<Headers>,
     /// gzip settings.
@@ -79,6 +82,8 @@ pub enum Handler {
     Static,
     /// `proxy_pass`
     Proxy,
+    /// `grpc_pass`
+    Grpc,
     /// `empty_gif`
     EmptyGif,
     /// `stub_status`

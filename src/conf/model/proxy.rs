@@ -276,4 +276,6 @@ pub enum ProxyVersion {
     Http10,
     /// `1.1`
     Http11,
+    /// `2`
+    Http2,
 }

@@ -42,8 +42,13 @@ impl Reader {
         let upstreams = self.build_upstreams()?;
         let drafts = servers.iter_mut().map(|server| &mut server.ssl);
         let ssl = self.merge_ssl(drafts, &mut around.ssl)?;
-        outer.proxy_ssl.directory = Some(self.directory());
-        outer.proxy.ssl = Some(Arc::new(tls::upstream(&outer.proxy_ssl)));
+        for (proxy, ssl) in [
+            (&mut outer.proxy, &mut outer.proxy_ssl),
+            (&mut outer.grpc, &mut outer.grpc_ssl),
+        ] {
+            ssl.directory = Some(self.directory());
+            proxy.ssl = Some(Arc::new(tls::upstream(ssl)));
+        }
         let servers = servers
             .into_iter()
             .zip(ssl)
@@ -234,10 +239,9 @@ impl Builder {
             "\"proxy_max_temp_file_size\" must be equal to zero to disable \
              temporary files usage or must be equal to or greater than \
              the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\""
-        } else if proxy.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
-            return tls::check_upstream(&proxy.ssl, "proxy");
         } else {
-            return Ok(());
+            tls::check_proxy(&draft.proxy, "proxy")?;
+            return tls::check_proxy(&draft.grpc, "grpc");
         };
         Err(self.error(problem))
     }
@@ -252,6 +256,7 @@ impl Builder {
             name: draft.name.into(),
             auto_redirect: draft.auto_redirect,
             internal: draft.internal.unwrap_or(false),
+            grpc: matches!(draft.handler, Some(Handler::Grpc)).then(|| grpc(&draft.grpc)),
             handler: draft.handler.unwrap_or(Handler::Static),
             core: draft.core.build(),
             proxy: Arc::new(draft.proxy.build()),
@@ -277,6 +282,18 @@ impl Builder {
             children: model::Locations::default(),
         }
     }
+}
+
+/// Settings of gRPC, with what nginx has fixed.
+fn grpc(draft: &model::ProxyDraft) -> Arc<model::Proxy> {
+    Arc::new(model::Proxy {
+        http_version: model::ProxyVersion::Http2,
+        buffering: false,
+        request_buffering: false,
+        max_temp_file_size: 0,
+        pass_trailers: true,
+        ..draft.build()
+    })
 }
 
 /// Takes from the block around what `draft` does not say.
@@ -308,30 +325,42 @@ fn take<T: Clone>(slot: &mut Option<T>, outer: Option<&T>) {
 }
 
 fn inherit_proxy(draft: &mut LocationDraft, outer: &LocationDraft) {
-    let own_ssl = !draft.proxy_ssl.is_unset();
-    draft.proxy_ssl.inherit(&outer.proxy_ssl);
-    draft.proxy.ssl = own_ssl.then(|| Arc::new(tls::upstream(&draft.proxy_ssl)));
-    let pass = draft.proxy.pass.take();
-    draft.proxy.inherit(&outer.proxy);
-    draft.proxy.pass = pass;
-    let own = draft.proxy.pass.clone().flatten();
-    if draft.proxy.redirect.is_none()
-        && let Some(pass) = own
-    {
-        draft.proxy.redirect = default_redirect(&pass, &draft.name);
-    }
     let nested = matches!(draft.role, Role::If | Role::LimitExcept);
-    if nested && draft.proxy.pass.is_none() {
-        draft.proxy.pass.clone_from(&outer.proxy.pass);
+    let own = draft.proxy.pass.clone().flatten();
+    let ssl = (&mut draft.proxy_ssl, &outer.proxy_ssl);
+    inherit_upstream((&mut draft.proxy, &outer.proxy), ssl, nested);
+    let ssl = (&mut draft.grpc_ssl, &outer.grpc_ssl);
+    inherit_upstream((&mut draft.grpc, &outer.grpc), ssl, nested);
+    if let Some(pass) = own.filter(|_| draft.proxy.redirect.is_none()) {
+        draft.proxy.redirect = default_redirect(&pass, &draft.name);
     }
     if draft.handler.is_none() {
         draft.handler = match draft.role {
             // An `if` without a handler leaves the location's as it is.
             Role::If => outer.handler.clone(),
             Role::LimitExcept if draft.proxy.pass.is_some() => Some(Handler::Proxy),
+            Role::LimitExcept if draft.grpc.pass.is_some() => Some(Handler::Grpc),
             _ => None,
         };
     }
+}
+
+/// Settings of a protocol's proxy: where it passes requests to is inherited by nested blocks alone.
+fn inherit_upstream(
+    (proxy, outer): (&mut model::ProxyDraft, &model::ProxyDraft),
+    (ssl, outer_ssl): (&mut model::UpstreamSslDraft, &model::UpstreamSslDraft),
+    nested: bool,
+) {
+    let own_ssl = !ssl.is_unset();
+    ssl.inherit(outer_ssl);
+    proxy.ssl = own_ssl.then(|| Arc::new(tls::upstream(ssl)));
+    let own = proxy.pass.take();
+    proxy.inherit(outer);
+    proxy.pass = if nested {
+        own.or_else(|| outer.pass.clone())
+    } else {
+        own
+    };
 }
 
 /// `proxy_redirect default`: None when `proxy_pass` has variables.

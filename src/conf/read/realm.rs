@@ -126,13 +126,4 @@ impl Reader {
             Realm::Stream => &mut self.session.realip,
         }
     }
-
-    /// `proxy_bind`
-    #[expect(clippy::option_option, reason = "unset, or set to nothing")]
-    pub(crate) fn bind(&mut self) -> &mut Option<Option<model::Bind>> {
-        match self.realm.kind {
-            Realm::Http => &mut self.loc.proxy.bind,
-            Realm::Stream => &mut self.session.proxy.bind,
-        }
-    }
 }

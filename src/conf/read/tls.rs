@@ -23,8 +23,8 @@ use crate::{
         address::UrlOptions,
         error::{ConfError, failed},
         model::{
-            Ocsp, Passwords, Pem, PemName, Protocols, Ssl, SslDraft, UpstreamSsl, UpstreamSslDraft,
-            VerifyClient,
+            Ocsp, Passwords, Pem, PemName, Protocols, ProxyDraft, Ssl, SslDraft, UpstreamSsl,
+            UpstreamSslDraft, VerifyClient,
         },
     },
     vars::Template,
@@ -45,6 +45,11 @@ impl Reader {
             Realm::Http => &mut self.loc.proxy_ssl,
             Realm::Stream => &mut self.session.proxy_ssl,
         }
+    }
+
+    /// `grpc_ssl_*` of the innermost block.
+    pub(crate) fn grpc_ssl(&mut self) -> &mut UpstreamSslDraft {
+        &mut self.loc.grpc_ssl
     }
 
     /// Where paths of TLS begin: the configuration file's directory.
@@ -207,6 +212,14 @@ fn full_path(name: &mut PemName, source: impl Fn(&[u8]) -> Pem) {
         && let Pem::File(path) = source(text)
     {
         name.template = Template::literal(path.as_os_str().as_bytes());
+    }
+}
+
+/// Whether a merged proxy that may speak TLS has what it needs.
+pub(super) fn check_proxy(proxy: &ProxyDraft, prefix: &str) -> Result<(), ConfError> {
+    match (proxy.pass.as_ref().and_then(Option::as_ref), &proxy.ssl) {
+        (Some(pass), Some(ssl)) if pass.may_be_tls() => check_upstream(ssl, prefix),
+        _ => Ok(()),
     }
 }
 

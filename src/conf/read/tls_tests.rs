@@ -1,4 +1,4 @@
-//! What configurations mean of TLS and HTTP/2, and what headwater alone says of them.
+//! What configurations mean of TLS, HTTP/2 and gRPC, and what headwater alone says of them.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -307,4 +307,46 @@ fn http2_is_of_servers_and_of_addresses() {
     assert_eq!(one.location.core.http2_chunk_size, (1 << 24) - 1);
     let inner = two.location.children.prefixes[0].inclusive.as_ref();
     assert_eq!(inner.unwrap().core.http2_chunk_size, 1024);
+}
+
+#[test]
+fn grpc_is_a_proxy_of_its_own() {
+    let http = http(
+        "grpc_read_timeout 1h; proxy_read_timeout 1s; grpc_ssl_verify_depth 3;
+         server {
+            location /a { grpc_pass 127.0.0.1:1; limit_except GET { deny all; } }
+            location /b { grpc_pass GRPCS://localhost:2; proxy_http_version 2; }
+            location /c { grpc_pass grpc://$host; location /c/d { } }
+            location /e { grpc_pass unix:/s; }
+         }",
+    );
+    let server = &http.servers[0].location;
+    let location = |index: usize| {
+        let prefix = &server.children.prefixes[index];
+        Arc::clone(prefix.inclusive.as_ref().unwrap())
+    };
+    let pass = |location: &Location| {
+        let grpc = location.grpc.as_ref().unwrap();
+        let pass = Arc::clone(grpc.pass.as_ref().unwrap());
+        (pass.tls, pass.may_be_tls(), pass.host_header.to_string())
+    };
+    let [a, b, c, e] = [0, 1, 2, 3].map(location);
+    assert_eq!(pass(&a), (false, false, "127.0.0.1:1".to_owned()));
+    assert_eq!(pass(&b), (true, true, "localhost:2".to_owned()));
+    assert_eq!(pass(&c), (false, true, String::new()));
+    assert_eq!(pass(&e), (false, false, "localhost".to_owned()));
+    let grpc = a.grpc.as_ref().unwrap();
+    assert_eq!(grpc.read_timeout, Duration::from_hours(1));
+    assert_eq!(grpc.http_version, ProxyVersion::Http2);
+    assert!(!grpc.buffering && grpc.pass_trailers && a.proxy.buffering);
+    assert_eq!(b.grpc.as_ref().unwrap().ssl.verify_depth, 3);
+    assert_eq!(
+        (b.proxy.ssl.verify_depth, a.proxy.read_timeout.as_secs()),
+        (1, 1)
+    );
+    assert_eq!(b.proxy.http_version, ProxyVersion::Http2);
+    let (_, limited) = a.limit_except.as_ref().unwrap();
+    assert!(matches!(limited.handler, Handler::Grpc) && limited.grpc.is_some());
+    let inner = c.children.prefixes[0].inclusive.as_ref().unwrap();
+    assert!(matches!(inner.handler, Handler::Static) && inner.grpc.is_none());
 }

@@ -8,6 +8,7 @@ mod affinity;
 mod coverage;
 mod events;
 mod geo;
+mod grpc;
 mod gzip;
 mod headers;
 mod http2;
@@ -175,7 +176,7 @@ impl Row {
 pub(crate) type Area = (&'static str, &'static [Row]);
 
 /// All rows, by area.
-pub(crate) const AREAS: [Area; 35] = [
+pub(crate) const AREAS: [Area; 37] = [
     ("Main context", main::ROWS),
     ("Events", events::ROWS),
     ("Blocks", http_blocks::ROWS),
@@ -191,11 +192,13 @@ pub(crate) const AREAS: [Area; 35] = [
     ("Headers", headers::ROWS),
     ("gzip", gzip::ROWS),
     ("Proxy", proxy::ROWS),
+    ("gRPC", grpc::ROWS),
     ("Resolver", resolver::ROWS),
     ("Upstreams", upstream::ROWS),
     ("HTTP/2", http2::ROWS),
     ("TLS", ssl::ROWS),
     ("TLS to upstreams", proxy_ssl::ROWS),
+    ("TLS to gRPC servers", proxy_ssl::GRPC_ROWS),
     ("nginx's inner workings", accepted::ROWS),
     ("Other HTTP modules", refused::HTTP),
     ("Other upstream protocols", refused::GATEWAYS),

@@ -7,7 +7,10 @@ use super::{
     http_paths::temp_path, proxy_pass, proxy_rewrite as rewrite, proxy_values as values,
     proxy_values::option_bytes,
 };
-use crate::conf::read::{bufs, bytes, first, flag, msec, num, text_size};
+use crate::conf::{
+    model::ProxyVersion,
+    read::{bufs, bytes, choice, flag, msec, num, text_size},
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -58,7 +61,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_set_header",
         HSL,
         TAKE2,
-        values::proxy_set_header,
+        |r, s| values::set_header(r, s, |r| &mut r.loc.proxy.set_header),
         "Sets a header field of proxied requests; empty leaves it out.",
     )
     .takes("<field> <value>", "Host $proxy_host"),
@@ -66,11 +69,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_pass_header",
         HSL,
         TAKE1,
-        |r, s| {
-            let name = first(s).to_ascii_lowercase().into();
-            r.loc.proxy.pass_header.get_or_insert_default().push(name);
-            Ok(())
-        },
+        |r, s| values::field(r, s, |r| &mut r.loc.proxy.pass_header),
         "Passes a header field that is hidden otherwise.",
     )
     .takes("<field>", ""),
@@ -78,11 +77,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_hide_header",
         HSL,
         TAKE1,
-        |r, s| {
-            let name = first(s).to_ascii_lowercase().into();
-            r.loc.proxy.hide_header.get_or_insert_default().push(name);
-            Ok(())
-        },
+        |r, s| values::field(r, s, |r| &mut r.loc.proxy.hide_header),
         "Hides a header field of responses.",
     )
     .takes("<field>", ""),
@@ -90,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_ignore_headers",
         HSL,
         ONE_MORE,
-        values::proxy_ignore_headers,
+        |r, s| values::ignore_headers(r, s, |r| &mut r.loc.proxy.ignore_headers),
         "Ignores what these header fields of responses ask for.",
     )
     .takes("<field> ...", ""),
@@ -98,7 +93,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_next_upstream",
         HSL,
         ONE_MORE,
-        values::proxy_next_upstream,
+        |r, s| values::next_upstream(r, s, |r| &mut r.loc.proxy.next_upstream, &values::CASES),
         "Says in which cases a request is tried on the next server.",
     )
     .takes(
@@ -127,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_bind",
         HSL,
         TAKE12,
-        values::proxy_bind,
+        |r, s| values::bind(r, s, |r| &mut r.loc.proxy.bind),
         "Sets the local address of connections to servers.",
     )
     .takes("<address> [transparent]; off", "")
@@ -136,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
         "proxy_http_version",
         HSL,
         TAKE1,
-        values::proxy_http_version,
+        |r, s| choice(&mut r.loc.proxy.http_version, s, &VERSIONS),
         "Sets the version of HTTP that servers are spoken to in.",
     )
     .takes("1.0 | 1.1 | 2", "1.1")
@@ -331,4 +326,10 @@ pub(super) const ROWS: &[Row] = &[
         "Serves ranges of responses that do not say they have any.",
     )
     .default("off"),
+];
+
+const VERSIONS: [(&str, ProxyVersion); 3] = [
+    ("1.0", ProxyVersion::Http10),
+    ("1.1", ProxyVersion::Http11),
+    ("2", ProxyVersion::Http2),
 ];

@@ -1,4 +1,4 @@
-//! `proxy_ssl_*`: TLS towards upstreams, in `http` and in `stream`.
+//! `proxy_ssl_*` and `grpc_ssl_*`: TLS towards upstreams, in `http` and in `stream`.
 //!
 //! Mirrors the TLS part of `http/modules/ngx_http_proxy_module.c` and `stream/ngx_stream_proxy_module.c`. nginx has most of
 //! these once a protocol: one list here yields the rows of each.
@@ -74,7 +74,7 @@ macro_rules! rows {
                 $contexts,
                 TAKE1,
                 |r, s| server(r, s, |r| &mut r.$draft().name),
-                "Sets the name that servers must have, instead of the host of `proxy_pass`.",
+                "Sets the name that servers must have, instead of the host that is written where requests are passed on.",
             ).takes("<name>", ""),
             Row::new(
                 concat!($prefix, "_ssl_protocols"),
@@ -124,6 +124,8 @@ macro_rules! rows {
 }
 
 pub(super) const ROWS: &[Row] = rows! { "proxy", HSL, proxy_ssl; };
+
+pub(super) const GRPC_ROWS: &[Row] = rows! { "grpc", HSL, grpc_ssl; };
 
 pub(super) const STREAM_ROWS: &[Row] = rows! { "proxy", BOTH, proxy_ssl;
     Row::new(

@@ -2,19 +2,26 @@
 //!
 //! Mirrors the setters of `ngx_http_proxy_module.c` and `ngx_http_upstream.c`.
 
-use super::unsupported;
-use crate::conf::{
-    address::parse_addr_port,
-    error::Problem,
-    model::{Bind, IgnoreHeaders, NextUpstream, ProxyVersion},
-    parser::Statement,
-    read::{self, Reader, bits, bytes, first, shared, unset},
+use std::sync::Arc;
+
+use crate::{
+    conf::{
+        address::parse_addr_port,
+        error::Problem,
+        model::{Bind, IgnoreHeaders, NextUpstream},
+        parser::Statement,
+        read::{Bit, Reader, bits, bytes, first, shared, unset},
+    },
+    vars::Template,
 };
+
+/// Where a reader puts what it has read.
+type Slot<T> = fn(&mut Reader) -> &mut Option<T>;
 
 pub(super) fn option_text(
     reader: &mut Reader,
     statement: &Statement,
-    slot: fn(&mut Reader) -> &mut Option<Option<crate::vars::Template>>,
+    slot: Slot<Option<Template>>,
 ) -> Result<(), Problem> {
     if slot(reader).is_some() {
         return Err(Problem::duplicate());
@@ -35,29 +42,43 @@ pub(super) fn option_bytes(
     Ok(())
 }
 
-pub(super) fn proxy_set_header(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+/// `proxy_set_header` and its kin.
+pub(super) fn set_header(
+    reader: &mut Reader,
+    statement: &Statement,
+    slot: Slot<Vec<(Arc<[u8]>, Template)>>,
+) -> Result<(), Problem> {
     let [name, text] = statement.args.as_slice() else {
         return Ok(());
     };
     let value = reader.template(text.bytes())?;
     let header = (shared(name), value);
-    reader
-        .loc
-        .proxy
-        .set_header
-        .get_or_insert_default()
-        .push(header);
+    slot(reader).get_or_insert_default().push(header);
     Ok(())
 }
 
-pub(super) fn proxy_ignore_headers(
+/// One more name of a header field.
+#[expect(clippy::unnecessary_wraps, reason = "a reader as the others are")]
+pub(super) fn field(
     reader: &mut Reader,
     statement: &Statement,
+    slot: Slot<Vec<Box<[u8]>>>,
+) -> Result<(), Problem> {
+    let name = first(statement).to_ascii_lowercase().into();
+    slot(reader).get_or_insert_default().push(name);
+    Ok(())
+}
+
+/// `proxy_ignore_headers` and its kin.
+pub(super) fn ignore_headers(
+    reader: &mut Reader,
+    statement: &Statement,
+    slot: Slot<IgnoreHeaders>,
 ) -> Result<(), Problem> {
     bits(
         reader,
         statement,
-        |r| &mut r.loc.proxy.ignore_headers,
+        slot,
         &[
             ("X-Accel-Redirect", |set: &mut IgnoreHeaders| {
                 &mut set.accel_redirect
@@ -74,37 +95,15 @@ pub(super) fn proxy_ignore_headers(
     )
 }
 
-pub(super) fn proxy_next_upstream(
+/// `proxy_next_upstream` and its kin, with the words that it knows.
+pub(super) fn next_upstream(
     reader: &mut Reader,
     statement: &Statement,
+    slot: Slot<NextUpstream>,
+    words: &[Bit<NextUpstream>],
 ) -> Result<(), Problem> {
-    bits(
-        reader,
-        statement,
-        |r| &mut r.loc.proxy.next_upstream,
-        &[
-            ("error", |set: &mut NextUpstream| &mut set.error),
-            ("timeout", |set| &mut set.timeout),
-            ("invalid_header", |set| &mut set.invalid_header),
-            ("non_idempotent", |set| &mut set.non_idempotent),
-            ("http_500", |set| &mut set.http_500),
-            ("http_502", |set| &mut set.http_502),
-            ("http_503", |set| &mut set.http_503),
-            ("http_504", |set| &mut set.http_504),
-            ("http_403", |set| &mut set.http_403),
-            ("http_404", |set| &mut set.http_404),
-            ("http_429", |set| &mut set.http_429),
-            ("updating", |set| &mut set.updating),
-            ("off", |set| &mut set.off),
-        ],
-    )?;
-    if let Some(set) = reader
-        .loc
-        .proxy
-        .next_upstream
-        .as_mut()
-        .filter(|set| set.off)
-    {
+    bits(reader, statement, slot, words)?;
+    if let Some(set) = slot(reader).as_mut().filter(|set| set.off) {
         // Whatever else is said.
         *set = NextUpstream {
             off: true,
@@ -114,15 +113,35 @@ pub(super) fn proxy_next_upstream(
     Ok(())
 }
 
-pub(super) fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
-    if reader.bind().is_some() {
-        return Err(Problem::duplicate());
-    }
+/// Words of `proxy_next_upstream`; `updating` is the last, and of caches alone.
+pub(super) const CASES: [Bit<NextUpstream>; 13] = [
+    ("error", |set| &mut set.error),
+    ("timeout", |set| &mut set.timeout),
+    ("invalid_header", |set| &mut set.invalid_header),
+    ("non_idempotent", |set| &mut set.non_idempotent),
+    ("http_500", |set| &mut set.http_500),
+    ("http_502", |set| &mut set.http_502),
+    ("http_503", |set| &mut set.http_503),
+    ("http_504", |set| &mut set.http_504),
+    ("http_403", |set| &mut set.http_403),
+    ("http_404", |set| &mut set.http_404),
+    ("http_429", |set| &mut set.http_429),
+    ("off", |set| &mut set.off),
+    ("updating", |set| &mut set.updating),
+];
+
+/// `proxy_bind` and its kin.
+pub(super) fn bind(
+    reader: &mut Reader,
+    statement: &Statement,
+    slot: Slot<Option<Bind>>,
+) -> Result<(), Problem> {
+    unset(slot(reader).as_ref())?;
     let [word, rest @ ..] = statement.args.as_slice() else {
         return Ok(());
     };
     if rest.is_empty() && *word == "off" {
-        *reader.bind() = Some(None);
+        *slot(reader) = Some(None);
         return Ok(());
     }
     let addr = reader.template(word.bytes())?;
@@ -140,31 +159,12 @@ pub(super) fn proxy_bind(reader: &mut Reader, statement: &Statement) -> Result<(
         None => false,
     };
     reader.main.transparent |= transparent;
-    *reader.bind() = Some(Some(Bind {
+    *slot(reader) = Some(Some(Bind {
         addr,
         fixed,
         transparent,
     }));
     Ok(())
-}
-
-pub(super) fn proxy_http_version(
-    reader: &mut Reader,
-    statement: &Statement,
-) -> Result<(), Problem> {
-    let mut version = reader.loc.proxy.http_version.map(Some);
-    read::choice(
-        &mut version,
-        statement,
-        &[
-            ("1.0", Some(ProxyVersion::Http10)),
-            ("1.1", Some(ProxyVersion::Http11)),
-            ("2", None),
-        ],
-    )?;
-    reader.loc.proxy.http_version = version.flatten();
-    unset(reader.loc.proxy.http_version.is_none().then_some(&()))
-        .map_err(|_| unsupported("proxy_http_version 2"))
 }
 
 pub(super) fn proxy_send_lowat(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {

@@ -1,4 +1,4 @@
-//! `FastCGI`, uwsgi, SCGI, gRPC, memcached and tunnels: not there yet.
+//! `FastCGI`, uwsgi, SCGI, memcached and tunnels: not there yet.
 //!
 //! nginx has the same directives for each of them, under its prefix. Each group of such directives is a macro here, which
 //! yields the rows for a prefix and the name of what is spoken to.
@@ -130,14 +130,6 @@ const GROUPS: &[&[Row]] = &[
         "keep_conn": HSL, FLAG, "Keeps connections to FastCGI servers.";
         "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a FastCGI server.";
         "split_path_info": HSL, TAKE1, "Takes script and path apart by a pattern.";
-    },
-    every!("grpc_", "gRPC"),
-    system_buffers!("grpc_", "gRPC"),
-    headers!("grpc_", "gRPC"),
-    tls!("grpc_", "gRPC"),
-    refused! { "grpc_";
-        "pass": LOCATION | LOCATION_IF, TAKE1, "Passes requests to a gRPC server.";
-        "set_header": HSL, TAKE2, "Sets a header field of gRPC requests.";
     },
     every!("memcached_", "memcached"),
     refused! { "memcached_";

@@ -5,7 +5,7 @@
 use super::{
     super::{
         FLAG, Row, STREAM_SERVER, TAKE1, TAKE12,
-        proxy_values::{option_bytes, proxy_bind},
+        proxy_values::{bind, option_bytes},
     },
     BOTH,
 };
@@ -135,7 +135,7 @@ pub(in crate::conf::table) const ROWS: &[Row] = &[
         "proxy_bind",
         BOTH,
         TAKE12,
-        proxy_bind,
+        |r, s| bind(r, s, |r| &mut r.session.proxy.bind),
         "Sets the local address of connections to servers.",
     )
     .takes("<address> [transparent]; off", ""),
