@@ -36,5 +36,6 @@ pub mod net;
 pub mod process;
 pub mod runtime;
 pub mod stream;
+pub mod tls;
 pub mod upstream;
 pub mod vars;

@@ -11,9 +11,6 @@ pub(super) fn wanted(config: &Config) -> Option<&'static str> {
 }
 
 fn in_http(http: &Http) -> Option<&'static str> {
-    if http.listens.iter().any(|listen| listen.ssl) {
-        return Some("listen ... ssl");
-    }
     if http.listens.iter().any(|listen| listen.http2) {
         return Some("listen ... http2");
     }

@@ -17,6 +17,7 @@ use super::{
     head::{self, Head},
     log, phases,
     thread::Thread,
+    tls,
 };
 use crate::{
     common::{
@@ -75,6 +76,17 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
             && take_proxy_header(thread, listen, &mut conn))
     {
         return;
+    }
+    if listen.ssl {
+        if conn.buf.is_empty() && !wait(thread, &mut conn, timeout, at_quit).await {
+            return;
+        }
+        if tls::is_greeting(&conn) {
+            let deadline = clock::now().after(timeout);
+            let shaken = Box::pin(tls::handshake(thread, listen, conn, deadline)).await;
+            let Some(shaken) = shaken else { return };
+            conn = shaken;
+        }
     }
     loop {
         let pipelined = !conn.buf.is_empty() && conn.requests > 0;
@@ -142,7 +154,7 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration, grace: Durati
         }
         ready!(conn.timer.poll(cx, Some(begun.after(patience))));
         // The runtime may not know yet what has come while it was busy; closing would answer it with a reset.
-        Poll::Ready(is_ending && conn.io.peek().is_ok())
+        Poll::Ready(is_ending && conn.io.has_arrived())
     })
     .await;
     if !readable {
@@ -167,7 +179,10 @@ async fn request(
     match head::read(&mut x, deadline).await {
         Head::Ready => {
             count.begin_writing();
-            phases::run(&mut x).await;
+            match tls::refusal(&x) {
+                None => phases::run(&mut x).await,
+                Some(status) => phases::refuse(&mut x, status).await,
+            }
         }
         Head::Refused(status) => {
             x.request.body.discarded = true;

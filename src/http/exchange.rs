@@ -12,6 +12,7 @@ use super::{
     response::Response,
     temp_file::TempFile,
     thread::{Parts, Thread},
+    tls,
 };
 use crate::{
     common::clock::{self, Now, Wall},
@@ -155,7 +156,7 @@ const MAX_URI_CHANGES: u32 = 11;
 impl<'g> Exchange<'g> {
     /// A request that begins on `conn`.
     pub(super) fn new(thread: &'g Thread, listen: &'g Listen, conn: Box<Conn>) -> Self {
-        let server = &*listen.default_server;
+        let server = &**tls::server(listen, &conn);
         let Parts {
             request,
             response,

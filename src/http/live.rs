@@ -8,6 +8,7 @@ use crate::{
     conf::model::{self, Location},
     log::{ErrorSink, Logs},
     net::{client, listen},
+    tls,
     upstream::{Group, Snapshot},
 };
 
@@ -28,6 +29,8 @@ pub struct Live {
     pub(super) places: Vec<Arc<Occupancy>>,
     /// One table for each of [`model::Http::rate_zones`].
     pub(super) rates: Vec<Rates>,
+    /// What servers need for TLS.
+    pub(super) tls: tls::Contexts,
     /// `$hostname`
     pub hostname: String,
     sinks: HashMap<u32, ErrorSink>,
@@ -36,7 +39,12 @@ pub struct Live {
 
 impl Live {
     /// Builds it. `snapshot` is what an earlier generation knew of its peers.
-    pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
+    pub fn new(
+        config: Arc<model::Config>,
+        logs: &Logs,
+        tls: tls::Contexts,
+        snapshot: Option<&str>,
+    ) -> Arc<Self> {
         let now = clock::now().millis();
         let http = config.http.as_ref();
         let rates = rates(http, snapshot.unwrap_or_default(), now);
@@ -67,6 +75,7 @@ impl Live {
                 .map(|zone| Occupancy::new(zone.size))
                 .collect(),
             rates,
+            tls,
             hostname: client::hostname(),
             sinks,
             main_sink,

@@ -31,6 +31,7 @@ mod route;
 mod status;
 mod temp_file;
 mod thread;
+mod tls;
 mod vars;
 
 pub use live::Live;

@@ -233,7 +233,11 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     else {
         return;
     };
-    let mut address = b"http://".to_vec();
+    let (scheme, usual) = match x.conn.io.is_plain() {
+        true => ("http://", 80),
+        false => ("https://", 443),
+    };
+    let mut address = scheme.as_bytes().to_vec();
     let core = &x.location.core;
     if core.server_name_in_redirect {
         address.extend_from_slice(x.server.name.as_bytes());
@@ -246,7 +250,7 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
         .conn
         .local()
         .port()
-        .filter(|port| *port != 80 && core.port_in_redirect);
+        .filter(|port| *port != usual && core.port_in_redirect);
     if let Some(port) = port {
         address.extend_from_slice(format!(":{port}").as_bytes());
     }

@@ -20,7 +20,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use super::{proxy_protocol::Header, sockopt};
+use super::{TlsIo, proxy_protocol::Header, sockopt};
 use crate::common::{addr::Addr, buffer::Buf};
 
 /// What `$tcpinfo_*` show.
@@ -79,13 +79,16 @@ pub enum Io {
     Tcp(TcpStream),
     /// A Unix domain stream socket.
     Unix(UnixStream),
+    /// TLS on one of them.
+    Tls(Box<TlsIo>),
 }
 
 macro_rules! each {
-    ($io:expr, $stream:ident => $do:expr) => {
+    ($io:expr, $stream:ident => $do:expr, $tls:ident => $other:expr) => {
         match $io {
             Io::Tcp($stream) => $do,
             Io::Unix($stream) => $do,
+            Io::Tls($tls) => $other,
         }
     };
 }
@@ -97,7 +100,7 @@ impl Io {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_read(cx, buf))
+        each!(self, stream => Pin::new(stream).poll_read(cx, buf), tls => tls.poll_read(cx, buf))
     }
 
     /// Reads once, at most `limit` bytes, into the spare part of `buf`, which must have some; 0 is the end of the stream.
@@ -118,7 +121,7 @@ impl Io {
 
     /// Writes some of `buf`.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        each!(self, stream => Pin::new(stream).poll_write(cx, buf))
+        each!(self, stream => Pin::new(stream).poll_write(cx, buf), tls => tls.poll_write(cx, &[IoSlice::new(buf)]))
     }
 
     /// Writes some of `bufs`, in order, in one call.
@@ -127,29 +130,43 @@ impl Io {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        each!(self, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+        each!(self, stream => Pin::new(stream).poll_write_vectored(cx, bufs), tls => tls.poll_write(cx, bufs))
     }
 
-    /// Sends FIN; the other direction stays open.
+    /// Sends FIN, and before it the good-bye of TLS; the other direction stays open.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_shutdown(cx))
+        each!(self, stream => Pin::new(stream).poll_shutdown(cx), tls => tls.poll_close(cx))
     }
 
-    /// Waits until there is something to read, or the end, or an error.
+    /// Waits until there is something to read, or the end, or an error. With TLS it may turn out to be none of the
+    /// reader's business.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_read_ready(cx))
+        each!(self, stream => stream.poll_read_ready(cx), tls => {
+            if tls.has_plain() {
+                return Poll::Ready(Ok(()));
+            }
+            tls.socket().poll_read_ready(cx)
+        })
     }
 
     /// Waits until something has arrived, or the end, or an error, and leaves it there.
-    pub fn poll_arrived(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if ready!(self.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(());
             }
-            let peek = || self.peek();
-            match each!(self, stream => stream.try_io(Interest::READABLE, peek)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                _ => return Poll::Ready(()),
+            let arrived = match &mut *self {
+                Self::Tls(tls) => tls.look(),
+                plain => {
+                    let peek = || plain.peek_socket();
+                    match plain.try_io(Interest::READABLE, peek) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                        _ => Ok(true),
+                    }
+                }
+            };
+            if !matches!(arrived, Ok(false)) {
+                return Poll::Ready(());
             }
         }
     }
@@ -204,12 +221,19 @@ impl Io {
 
     /// Waits until there is room to write.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_write_ready(cx))
+        each!(self, stream => stream.poll_write_ready(cx), tls => tls.socket().poll_write_ready(cx))
     }
 
-    /// Looks at what has arrived without taking it; `Ok(0)` is the end of the stream, `WouldBlock` nothing yet.
-    /// Asks the system each time: this is the test of a pooled connection before it is used again.
-    pub fn peek(&self) -> io::Result<usize> {
+    /// Whether something has arrived, or the end. Asks the system each time: this is the test of a connection whose next
+    /// bytes the runtime may not know of.
+    pub fn has_arrived(&mut self) -> bool {
+        match self {
+            Self::Tls(tls) => !matches!(tls.look(), Ok(false)),
+            plain => plain.peek_socket().is_ok(),
+        }
+    }
+
+    fn peek_socket(&self) -> io::Result<usize> {
         let mut byte = [std::mem::MaybeUninit::uninit()];
         self.socket().peek(&mut byte)
     }
@@ -220,7 +244,7 @@ impl Io {
         interest: Interest,
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
-        each!(self, stream => stream.try_io(interest, operation))
+        each!(self, stream => stream.try_io(interest, operation), tls => tls.socket().try_io(interest, operation))
     }
 
     /// Address of the other side.
@@ -228,6 +252,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => stream.peer_addr().map(Addr::Inet),
             Self::Unix(stream) => stream.peer_addr().map(|addr| unix(addr.as_pathname())),
+            Self::Tls(tls) => tls.socket().peer_addr(),
         }
     }
 
@@ -236,6 +261,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => stream.local_addr().map(Addr::Inet),
             Self::Unix(stream) => stream.local_addr().map(|addr| unix(addr.as_pathname())),
+            Self::Tls(tls) => tls.socket().local_addr(),
         }
     }
 
@@ -244,6 +270,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(on),
             Self::Unix(_) => Ok(()),
+            Self::Tls(tls) => tls.socket().set_nodelay(on),
         }
     }
 
@@ -252,6 +279,7 @@ impl Io {
         match self {
             Self::Tcp(_) => self.socket().set_tcp_cork(on),
             Self::Unix(_) => Ok(()),
+            Self::Tls(tls) => tls.socket().set_nopush(on),
         }
     }
 
@@ -267,7 +295,11 @@ impl Io {
 
     /// What the kernel knows of the connection; None where it is not TCP.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
-        let Self::Tcp(stream) = self else { return None };
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Unix(_) => return None,
+            Self::Tls(tls) => return tls.socket().tcp_info(),
+        };
         let info = nix::sys::socket::getsockopt(stream, sockopt::TcpInfo).ok()?;
         Some(TcpInfo {
             rtt: info.tcpi_rtt,
@@ -279,7 +311,20 @@ impl Io {
 
     /// All further options.
     pub fn socket(&self) -> socket2::SockRef<'_> {
-        each!(self, stream => socket2::SockRef::from(stream))
+        each!(self, stream => socket2::SockRef::from(stream), tls => tls.socket().socket())
+    }
+
+    /// What TLS has agreed on, where it is spoken.
+    pub fn tls(&self) -> Option<&TlsIo> {
+        match self {
+            Self::Tls(tls) => Some(tls),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether bytes may go past this process, from socket to socket.
+    pub fn is_plain(&self) -> bool {
+        self.tls().is_none()
     }
 }
 
@@ -290,7 +335,7 @@ fn unix(path: Option<&Path>) -> Addr {
 
 impl AsFd for Io {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        each!(self, stream => stream.as_fd())
+        each!(self, stream => stream.as_fd(), tls => tls.socket().as_fd())
     }
 }
 

@@ -11,9 +11,11 @@ pub mod resolver;
 mod sockopt;
 pub mod splice;
 mod timer;
+pub mod tls;
 mod watch;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
 pub use io::{Arrival, Io, TcpInfo, serial};
 pub use timer::Timer;
+pub use tls::TlsIo;
 pub use watch::{Event, Watch};

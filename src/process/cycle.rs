@@ -17,6 +17,7 @@ use crate::{
     conf::model::{Config, Level},
     log::{ErrorSink, Logs},
     net::listen::{self, Listeners},
+    tls::Contexts,
 };
 
 /// One configuration and what is open for it.
@@ -24,6 +25,7 @@ use crate::{
 pub(super) struct Cycle {
     pub(super) config: Arc<Config>,
     pub(super) logs: Logs,
+    pub(super) tls: Contexts,
     pub(super) listeners: Arc<Listeners>,
     pub(super) user: Option<User>,
 }
@@ -46,6 +48,11 @@ impl Cycle {
         if let Some(text) = main.worker_cpu_affinity.warning(main.worker_processes) {
             sink.emit(Level::Warn, None, format_args!("{text}"));
         }
+        let older = match before {
+            Before::Cycle(old) => Some(&old.tls),
+            Before::Test | Before::Start(_) => None,
+        };
+        let tls = Contexts::new(&config, older).map_err(emerg).ok()?;
         let user = User::of(&config.main).map_err(emerg).ok()?;
         match before {
             Before::Test => pid::touch(&config.main.pid).map_err(emerg).ok()?,
@@ -79,6 +86,7 @@ impl Cycle {
         Some(Self {
             config: Arc::new(config),
             logs,
+            tls,
             listeners: Arc::new(listeners),
             user,
         })

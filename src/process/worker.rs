@@ -32,6 +32,7 @@ use crate::{
     log::{Logs, Owner},
     net::listen::Listeners,
     runtime::Generation,
+    tls::Contexts,
 };
 
 /// A worker must not be started again when it ends with this code.
@@ -56,6 +57,7 @@ pub(super) fn run(setup: Setup<'_>) -> ExitCode {
     let running = Running::start(
         &cycle.config,
         &cycle.logs,
+        &cycle.tls,
         &setup.listeners,
         setup.snapshot.as_deref(),
     );
@@ -95,7 +97,7 @@ pub(super) fn run_alone(cycle: Cycle, startup: Startup, start: Start) -> Option<
     let signals = Signals::new();
     let blocked = signals::block();
     let snapshot = start.snapshot.as_deref();
-    let running = Running::start(&cycle.config, &cycle.logs, &cycle.listeners, snapshot);
+    let running = Running::start(&cycle.config, &cycle.logs, &cycle.tls, &cycle.listeners, snapshot);
     let unblocked = signals::unblock();
     start.launch.done();
     match (signals, blocked.and(unblocked), running) {
@@ -169,12 +171,13 @@ impl Running {
     fn start(
         config: &Arc<Config>,
         logs: &Logs,
+        tls: &Contexts,
         listeners: &Arc<Listeners>,
         snapshot: Option<&str>,
     ) -> io::Result<Self> {
         let (ended, ending) = UnixStream::pair()?;
         logs.start();
-        let generation = Generation::start(config, logs, listeners, snapshot, ending.into())?;
+        let generation = Generation::start(config, logs, tls, listeners, snapshot, ending.into())?;
         Ok(Self {
             generation,
             ended,
@@ -340,7 +343,7 @@ impl Worker {
         };
         let snapshot = self.current.generation.snapshot();
         let running = signals::block()
-            .and_then(|()| Running::start(&new.config, &new.logs, &new.listeners, Some(&snapshot)));
+            .and_then(|()| Running::start(&new.config, &new.logs, &new.tls, &new.listeners, Some(&snapshot)));
         let unblocked = signals::unblock();
         match unblocked.and(running) {
             Ok(running) => {

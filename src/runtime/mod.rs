@@ -23,7 +23,7 @@ use crate::{
     http,
     log::Logs,
     net::listen::Listeners,
-    stream,
+    stream, tls,
 };
 use thread::{Command, Setup};
 
@@ -50,11 +50,12 @@ impl Generation {
     pub fn start(
         config: &Arc<Config>,
         logs: &Logs,
+        tls: &tls::Contexts,
         listeners: &Arc<Listeners>,
         snapshot: Option<&str>,
         ended: OwnedFd,
     ) -> io::Result<Self> {
-        let http = http::Live::new(config.clone(), logs, snapshot);
+        let http = http::Live::new(config.clone(), logs, tls.clone(), snapshot);
         let stream = stream::Live::new(config.clone(), logs, snapshot);
         let ended = Arc::new(ended);
         let (started, starting) = std::sync::mpsc::channel();

@@ -29,7 +29,7 @@ impl PeerConn {
     }
 
     /// Whether nothing has arrived and the peer has not closed it; the context is woken when that changes.
-    pub fn is_idle(&self, cx: &mut Context<'_>) -> bool {
+    pub fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
         self.io.poll_arrived(cx).is_pending()
     }
 }

@@ -50,7 +50,7 @@ impl Pools {
         let pool = pools.get_mut(&place)?;
         let now = clock::now().millis();
         loop {
-            let conn = pool.take(key, now)?;
+            let mut conn = pool.take(key, now)?;
             if conn.is_idle(cx) {
                 return Some(conn);
             }
@@ -66,7 +66,7 @@ impl Pools {
     }
 
     /// Keeps a connection, if it may be kept.
-    pub fn put(&self, place: Place, group: &Group, key: Key, conn: PeerConn) {
+    pub fn put(&self, place: Place, group: &Group, key: Key, mut conn: PeerConn) {
         let Some(limits) = group.keepalive() else {
             return;
         };

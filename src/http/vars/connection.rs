@@ -1,6 +1,6 @@
 //! Variables of the client's connection and of the worker's connections.
 
-use super::{put, put_number, put_seconds};
+use super::{put, put_number, put_seconds, tls};
 use crate::{
     common::{addr::Addr, clock},
     conf::model::Level,
@@ -46,8 +46,9 @@ impl Connected for Exchange<'_> {
 pub(super) fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> {
     Some(match id {
         VarId::ServerName => put(out, x.server.name.as_bytes()),
-        VarId::Scheme => put(out, b"http"),
-        VarId::Http2 | VarId::Https => put(out, b""),
+        VarId::Scheme => put(out, if x.conn.io.is_plain() { b"http" } else { b"https" }),
+        VarId::Https => put(out, if x.conn.io.is_plain() { b"" } else { b"on" }),
+        VarId::Http2 => put(out, b""),
         VarId::ConnectionRequests => put_number(out, x.conn.requests),
         VarId::ConnectionTime => put_seconds(
             out,
@@ -74,7 +75,7 @@ pub(super) fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) ->
             )
         }
         VarId::InvalidReferer => false,
-        id if id.is_tls() => false,
+        id if id.is_tls() => tls::variable(x, id, out),
         _ => return client::variable(x, id, out),
     })
 }

@@ -6,6 +6,7 @@
 mod connection;
 mod named;
 mod scope;
+mod tls;
 
 use super::{exchange::Exchange, h1::known::Known, limits::ReqStatus};
 use crate::{

@@ -1,0 +1,14 @@
+//! TLS as a configuration describes it: certificates, versions, ciphers and tickets, made into what rustls takes.
+//!
+//! No socket is here: the bytes of a connection are [`crate::net::TlsIo`]'s business. Contexts are made by the master, who
+//! can read the keys. Mirrors `event/ngx_event_openssl.c` where it is about an `SSL_CTX`.
+
+mod ciphers;
+mod pem;
+mod server;
+mod tickets;
+mod vars;
+
+pub use ciphers::{cipher_name, group_name};
+pub use server::{Contexts, ServerContext};
+pub use vars::variable;

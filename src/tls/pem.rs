@@ -1,0 +1,111 @@
+//! Certificates and keys out of their files, with nginx's words for what is wrong with them.
+
+use std::{fs, io, path::Path};
+
+use rustls::{
+    crypto::aws_lc_rs::sign::any_supported_type,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject as _},
+    },
+    sign::CertifiedKey,
+};
+
+use crate::{common::errno::Errno, conf::model::Pem};
+
+/// A certificate with its chain and its key. The error is nginx's message.
+pub(super) fn certified_key(certificate: &Pem, key: &Pem) -> Result<CertifiedKey, String> {
+    let chain = chain(certificate)?;
+    let der = private_key(key)?;
+    let refused = |name: &str, why: &str| {
+        format!("SSL_CTX_use_PrivateKey(\"{name}\") failed (SSL: {why})")
+    };
+    let signing = any_supported_type(&der)
+        .map_err(|error| refused(&name(key), &format!("{error}")))?;
+    let certified = CertifiedKey::new(chain, signing);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(refused(
+            &name(key),
+            "error:05800074:x509 certificate routines::key values mismatch",
+        )),
+        // What only webpki does not like, such as a certificate of version 1, may be served all the same.
+        Err(_) => Ok(certified),
+    }
+}
+
+/// All certificates of a file, the first of which is one's own.
+fn chain(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
+    let failed = |why: String| format!("cannot load certificate \"{}\": {why}", name(source));
+    let bytes = read(source).map_err(failed)?;
+    let mut certificates = Vec::new();
+    for item in CertificateDer::pem_slice_iter(&bytes) {
+        let item = item.map_err(|error| failed(broken("PEM_read_bio_X509_AUX()", &error)))?;
+        if x509_parser::parse_x509_certificate(&item).is_err() {
+            return Err(failed(
+                "PEM_read_bio_X509_AUX() failed (SSL: error:0688010A:asn1 encoding routines::nested asn1 error)".to_owned(),
+            ));
+        }
+        certificates.push(item);
+    }
+    if certificates.is_empty() {
+        return Err(failed(NO_CERTIFICATE.to_owned()));
+    }
+    Ok(certificates)
+}
+
+const NO_CERTIFICATE: &str = "PEM_read_bio_X509_AUX() failed (SSL: error:0480006C:PEM routines::no start line:\
+                              Expecting: TRUSTED CERTIFICATE)";
+const NO_KEY: &str = "PEM_read_bio_PrivateKey() failed (SSL: error:1E08010C:DECODER routines::unsupported:\
+                      No supported data to decode. Input type: PEM)";
+
+fn private_key(source: &Pem) -> Result<PrivateKeyDer<'static>, String> {
+    let failed = |why: String| format!("cannot load certificate key \"{}\": {why}", name(source));
+    let bytes = read(source).map_err(failed)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY.to_owned()))
+}
+
+fn broken(call: &str, error: &pem::Error) -> String {
+    match error {
+        pem::Error::Base64Decode(_) => {
+            format!("{call} failed (SSL: error:04800064:PEM routines::bad base64 decode)")
+        }
+        _ => format!("{call} failed (SSL: error:04800066:PEM routines::bad end line)"),
+    }
+}
+
+fn read(source: &Pem) -> Result<Vec<u8>, String> {
+    match source {
+        Pem::Data(bytes) => Ok(bytes.clone()),
+        Pem::File(path) => fs::read(path).map_err(|error| cannot_open(path, &error)),
+        Pem::Engine(_) | Pem::Store(_) => {
+            Err("engines and stores are not supported".to_owned())
+        }
+    }
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> String {
+    let (code, shown) = (error.raw_os_error().unwrap_or(0), path.display());
+    let text = Errno(error).to_string();
+    let text = text.split_once(": ").map_or(&*text, |(_, text)| text);
+    let reason = if code == nix::libc::ENOENT {
+        "error:10000080:BIO routines::no such file"
+    } else {
+        "error:10080002:BIO routines::system lib"
+    };
+    format!(
+        "BIO_new_file() failed (SSL: error:{:08X}:system library::{text}:calling fopen({shown}, r) {reason})",
+        0x8000_0000_u32 | code.unsigned_abs()
+    )
+}
+
+/// What messages call it.
+fn name(source: &Pem) -> String {
+    match source {
+        Pem::File(path) => path.display().to_string(),
+        Pem::Data(bytes) => format!("data:{}", String::from_utf8_lossy(bytes)),
+        Pem::Engine(text) | Pem::Store(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}
+
