@@ -25,10 +25,15 @@ const ERROR_LOG: &str = "logs/error.log";
 /// The nginx whose behaviour this is; tools read features and version from `-V`.
 const NGINX_VERSION: &str = "1.31.5";
 
+/// Whose TLS it is, and which OpenSSL's nginx it behaves like, for tools that look for that.
+const TLS: &str =
+    "built with rustls 0.23, as nginx built with OpenSSL 3.0.0\nTLS SNI support enabled\n";
+
 /// What is there and what is not, as options of nginx's `configure`.
 const CONFIGURE: &[&str] = &[
     "--with-threads",
     "--with-http_realip_module",
+    "--with-http_ssl_module",
     "--with-http_stub_status_module",
     "--with-stream",
     "--with-stream_realip_module",
@@ -328,6 +333,7 @@ fn version_text(arguments: &Arguments) -> String {
     if arguments.configure {
         let prefix = PREFIX.trim_end_matches('/');
         writeln!(text, "nginx version: nginx/{NGINX_VERSION}").expect("a string takes any text");
+        text += TLS;
         writeln!(
             text,
             "configure arguments: --prefix={prefix} --conf-path={CONF_PATH} {}",

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::model::{Config, Http, ProxyVersion, Stream, StreamHandler, StreamServer};
+use super::model::{
+    Config, Http, Ocsp, ProxyVersion, Ssl, Stream, StreamHandler, StreamServer, VerifyClient,
+};
 
 /// The first thing that needs them.
 pub(super) fn wanted(config: &Config) -> Option<&'static str> {
@@ -10,7 +12,25 @@ pub(super) fn wanted(config: &Config) -> Option<&'static str> {
     http.or_else(|| config.stream.as_ref().and_then(in_stream))
 }
 
+/// What servers of `listen ... ssl` ask for and do not get yet.
+fn missing(ssl: &Ssl) -> Option<&'static str> {
+    let wanted = [
+        (ssl.verify_client != VerifyClient::Off, "ssl_verify_client"),
+        (ssl.ocsp != Ocsp::Off, "ssl_ocsp"),
+        (ssl.stapling, "ssl_stapling"),
+        (ssl.early_data, "ssl_early_data"),
+        (ssl.is_dynamic(), "variables in ssl_certificate"),
+    ];
+    let mut wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+    wanted.next().map(|(_, name)| name)
+}
+
 fn in_http(http: &Http) -> Option<&'static str> {
+    if http.listens.iter().any(|listen| listen.ssl)
+        && let Some(name) = http.servers.iter().find_map(|server| missing(&server.ssl))
+    {
+        return Some(name);
+    }
     if http.listens.iter().any(|listen| listen.http2) {
         return Some("listen ... http2");
     }

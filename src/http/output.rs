@@ -233,9 +233,10 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     else {
         return;
     };
-    let (scheme, usual) = match x.conn.io.is_plain() {
-        true => ("http://", 80),
-        false => ("https://", 443),
+    let (scheme, usual) = if x.conn.io.is_plain() {
+        ("http://", 80)
+    } else {
+        ("https://", 443)
     };
     let mut address = scheme.as_bytes().to_vec();
     let core = &x.location.core;

@@ -139,6 +139,7 @@ pub(super) fn server<'g>(listen: &'g Listen, conn: &Conn) -> &'g Arc<Server> {
 }
 
 /// A line for the error log, and how grave it is.
+// DIFFERS(tls-words): OpenSSL's words are others.
 fn words(failure: &Failure) -> (Level, String) {
     let error = match failure {
         Failure::TimedOut => {
@@ -148,7 +149,8 @@ fn words(failure: &Failure) -> (Level, String) {
             );
         }
         Failure::Rejected => {
-            let text = "SSL_do_handshake() failed (SSL: error:0A0000EA:SSL routines::callback failed)";
+            let text =
+                "SSL_do_handshake() failed (SSL: error:0A0000EA:SSL routines::callback failed)";
             return (Level::Info, text.to_owned());
         }
         Failure::Io(error) => error,

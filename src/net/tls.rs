@@ -110,7 +110,7 @@ pub fn send_alert(io: &Io, mut alert: AcceptedAlert) {
 pub fn reject_name(io: &Io) {
     const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
     // It is closed anyway.
-    Raw(io).write(&UNRECOGNIZED_NAME).ok();
+    Raw(io).write_all(&UNRECOGNIZED_NAME).ok();
 }
 
 /// How much is encrypted at once, bytes.

@@ -97,7 +97,13 @@ pub(super) fn run_alone(cycle: Cycle, startup: Startup, start: Start) -> Option<
     let signals = Signals::new();
     let blocked = signals::block();
     let snapshot = start.snapshot.as_deref();
-    let running = Running::start(&cycle.config, &cycle.logs, &cycle.tls, &cycle.listeners, snapshot);
+    let running = Running::start(
+        &cycle.config,
+        &cycle.logs,
+        &cycle.tls,
+        &cycle.listeners,
+        snapshot,
+    );
     let unblocked = signals::unblock();
     start.launch.done();
     match (signals, blocked.and(unblocked), running) {
@@ -342,8 +348,15 @@ impl Worker {
             return;
         };
         let snapshot = self.current.generation.snapshot();
-        let running = signals::block()
-            .and_then(|()| Running::start(&new.config, &new.logs, &new.tls, &new.listeners, Some(&snapshot)));
+        let running = signals::block().and_then(|()| {
+            Running::start(
+                &new.config,
+                &new.logs,
+                &new.tls,
+                &new.listeners,
+                Some(&snapshot),
+            )
+        });
         let unblocked = signals::unblock();
         match unblocked.and(running) {
             Ok(running) => {

@@ -45,7 +45,9 @@ pub fn group_name(group: NamedGroup) -> Option<&'static str> {
 pub(super) fn select(list: &str) -> Vec<SupportedCipherSuite> {
     let mut chosen: Vec<&'static str> = Vec::new();
     let mut killed: Vec<&'static str> = Vec::new();
-    let words = list.split([':', ',', ' ', ';']).filter(|word| !word.is_empty());
+    let words = list
+        .split([':', ',', ' ', ';'])
+        .filter(|word| !word.is_empty());
     for word in words {
         let (operator, rest) = match word.as_bytes()[0] {
             b'!' | b'-' | b'+' => word.split_at(1),
@@ -78,7 +80,11 @@ pub(super) fn select(list: &str) -> Vec<SupportedCipherSuite> {
 
 /// The suites of TLS 1.3 of a list (`Ciphersuites`), all without one.
 pub(super) fn select_tls13(list: Option<&str>) -> Vec<SupportedCipherSuite> {
-    let all = ["TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"];
+    let all = [
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+        "TLS_AES_128_GCM_SHA256",
+    ];
     match list {
         None => all.into_iter().filter_map(suite).collect(),
         Some(list) => list.split([':', ',', ' ']).filter_map(suite).collect(),
@@ -87,7 +93,8 @@ pub(super) fn select_tls13(list: Option<&str>) -> Vec<SupportedCipherSuite> {
 
 fn suite(name: &str) -> Option<SupportedCipherSuite> {
     let mut all = ALL_CIPHER_SUITES.iter();
-    all.find(|suite| cipher_name(suite.suite()) == Some(name)).copied()
+    all.find(|suite| cipher_name(suite.suite()) == Some(name))
+        .copied()
 }
 
 /// Those of TLS 1.2 that there are, in OpenSSL's order.
@@ -133,7 +140,9 @@ pub(super) fn groups(list: &str) -> Option<Vec<&'static dyn SupportedKxGroup>> {
             name => name,
         };
         let mut all = ALL_KX_GROUPS.iter();
-        all.find(|group| group_name(group.name()).is_some_and(|known| known.eq_ignore_ascii_case(name)))
+        all.find(|group| {
+            group_name(group.name()).is_some_and(|known| known.eq_ignore_ascii_case(name))
+        })
     };
     let found: Vec<_> = list.split(':').filter_map(group).copied().collect();
     (!found.is_empty()).then_some(found)
@@ -144,7 +153,10 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> String {
-        let names = select(list).iter().filter_map(|s| cipher_name(s.suite())).collect::<Vec<_>>();
+        let names = select(list)
+            .iter()
+            .filter_map(|s| cipher_name(s.suite()))
+            .collect::<Vec<_>>();
         names.join(" ")
     }
 
@@ -152,10 +164,22 @@ mod tests {
     fn lists_of_openssl() {
         assert_eq!(names("HIGH:!aNULL:!MD5"), NAMES.join(" "));
         assert_eq!(names("DEFAULT"), NAMES.join(" "));
-        assert_eq!(names("ECDHE+AESGCM:!aECDSA"), "ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256");
-        assert_eq!(names("EECDH+CHACHA20:EECDH+AES128:RSA+AES128:!RC4:-aRSA"), "ECDHE-ECDSA-CHACHA20-POLY1305 ECDHE-ECDSA-AES128-GCM-SHA256");
-        assert_eq!(names("AES128:AES256:+AES128:!aECDSA"), "ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256");
-        assert_eq!(names("ECDHE-RSA-AES128-GCM-SHA256 @STRENGTH"), "ECDHE-RSA-AES128-GCM-SHA256");
+        assert_eq!(
+            names("ECDHE+AESGCM:!aECDSA"),
+            "ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256"
+        );
+        assert_eq!(
+            names("EECDH+CHACHA20:EECDH+AES128:RSA+AES128:!RC4:-aRSA"),
+            "ECDHE-ECDSA-CHACHA20-POLY1305 ECDHE-ECDSA-AES128-GCM-SHA256"
+        );
+        assert_eq!(
+            names("AES128:AES256:+AES128:!aECDSA"),
+            "ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256"
+        );
+        assert_eq!(
+            names("ECDHE-RSA-AES128-GCM-SHA256 @STRENGTH"),
+            "ECDHE-RSA-AES128-GCM-SHA256"
+        );
         assert_eq!(names("RC4:AES128-SHA"), "");
         assert_eq!(names("!aRSA:ALL:aRSA:!AES:!CHACHA20"), "");
         assert_eq!(select_tls13(Some("TLS_AES_128_GCM_SHA256")).len(), 1);
@@ -163,9 +187,18 @@ mod tests {
 
     #[test]
     fn curves() {
-        let names = |list: &str| groups(list).map(|g| g.iter().filter_map(|g| group_name(g.name())).collect::<Vec<_>>());
+        let names = |list: &str| {
+            groups(list).map(|g| {
+                g.iter()
+                    .filter_map(|g| group_name(g.name()))
+                    .collect::<Vec<_>>()
+            })
+        };
         assert_eq!(names("secp384r1:X448:p-256"), Some(vec!["secp384r1"]));
-        assert_eq!(names("X25519:prime256v1"), Some(vec!["X25519", "prime256v1"]));
+        assert_eq!(
+            names("X25519:prime256v1"),
+            Some(vec!["X25519", "prime256v1"])
+        );
         assert_eq!(names("brainpoolP256r1"), None);
         assert!(names("auto").is_some_and(|all| all.len() >= 3));
     }

@@ -17,21 +17,20 @@ use crate::{common::errno::Errno, conf::model::Pem};
 pub(super) fn certified_key(certificate: &Pem, key: &Pem) -> Result<CertifiedKey, String> {
     let chain = chain(certificate)?;
     let der = private_key(key)?;
-    let refused = |name: &str, why: &str| {
-        format!("SSL_CTX_use_PrivateKey(\"{name}\") failed (SSL: {why})")
-    };
-    let signing = any_supported_type(&der)
-        .map_err(|error| refused(&name(key), &format!("{error}")))?;
+    let refused =
+        |name: &str, why: &str| format!("SSL_CTX_use_PrivateKey(\"{name}\") failed (SSL: {why})");
+    let signing =
+        any_supported_type(&der).map_err(|error| refused(&name(key), &format!("{error}")))?;
     let certified = CertifiedKey::new(chain, signing);
     match certified.keys_match() {
-        Ok(()) => Ok(certified),
-        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(refused(
-            &name(key),
-            "error:05800074:x509 certificate routines::key values mismatch",
-        )),
+        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+            Err(refused(
+                &name(key),
+                "error:05800074:x509 certificate routines::key values mismatch",
+            ))
+        }
         // What only webpki does not like, such as a certificate of version 1, may be served all the same.
-        Err(_) => Ok(certified),
+        Ok(()) | Err(_) => Ok(certified),
     }
 }
 
@@ -63,6 +62,9 @@ const NO_KEY: &str = "PEM_read_bio_PrivateKey() failed (SSL: error:1E08010C:DECO
 fn private_key(source: &Pem) -> Result<PrivateKeyDer<'static>, String> {
     let failed = |why: String| format!("cannot load certificate key \"{}\": {why}", name(source));
     let bytes = read(source).map_err(failed)?;
+    if bytes.windows(9).any(|word| word == b"ENCRYPTED") {
+        return Err(failed("encrypted keys are not supported yet".to_owned()));
+    }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY.to_owned()))
 }
 
@@ -79,9 +81,7 @@ fn read(source: &Pem) -> Result<Vec<u8>, String> {
     match source {
         Pem::Data(bytes) => Ok(bytes.clone()),
         Pem::File(path) => fs::read(path).map_err(|error| cannot_open(path, &error)),
-        Pem::Engine(_) | Pem::Store(_) => {
-            Err("engines and stores are not supported".to_owned())
-        }
+        Pem::Engine(_) | Pem::Store(_) => Err("engines and stores are not supported".to_owned()),
     }
 }
 
@@ -108,4 +108,3 @@ fn name(source: &Pem) -> String {
         Pem::Engine(text) | Pem::Store(text) => String::from_utf8_lossy(text).into_owned(),
     }
 }
-

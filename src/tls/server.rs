@@ -16,8 +16,7 @@ use rustls::{
 };
 
 use super::{
-    ciphers,
-    pem,
+    ciphers, pem,
     tickets::{TicketKey, Tickets},
 };
 use crate::conf::model::{Config, Pem, Protocols, SessionCache, Ssl};
@@ -36,7 +35,11 @@ impl Contexts {
     pub fn new(config: &Config, older: Option<&Self>) -> Result<Self, String> {
         let known = older.and_then(|older| older.random.clone());
         let random = known.or_else(TicketKey::random);
-        let http = config.http.iter().flat_map(|http| &http.servers).map(|server| &server.ssl);
+        let http = config
+            .http
+            .iter()
+            .flat_map(|http| &http.servers)
+            .map(|server| &server.ssl);
         let streams = config.stream.iter().flat_map(|stream| &stream.servers);
         let mut servers = HashMap::new();
         for ssl in http.chain(streams.map(|server| &server.ssl)) {
@@ -72,7 +75,9 @@ pub struct ServerContext {
 
 impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerContext").field("rejects", &self.rejects).finish_non_exhaustive()
+        f.debug_struct("ServerContext")
+            .field("rejects", &self.rejects)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,13 +88,22 @@ impl ServerContext {
     fn new(ssl: &Ssl, random: Option<&TicketKey>) -> Result<Self, String> {
         let mut keys = Vec::new();
         for (certificate, key) in ssl.certificates() {
-            let (Some(certificate), Some(key)) = (certificate.as_literal(), key.as_literal()) else {
+            let (Some(certificate), Some(key)) = (certificate.as_literal(), key.as_literal())
+            else {
                 continue;
             };
             let key = Pem::key(key, &ssl.directory);
-            keys.push(Arc::new(pem::certified_key(&certificate_of(certificate, &ssl.directory), &key)?));
+            keys.push(Arc::new(pem::certified_key(
+                &certificate_of(certificate, &ssl.directory),
+                &key,
+            )?));
         }
-        let provider = provider(&ssl.ciphers, ssl.ciphersuites.as_deref(), &ssl.ecdh_curve, ssl.protocols)?;
+        let provider = provider(
+            &ssl.ciphers,
+            ssl.ciphersuites.as_deref(),
+            &ssl.ecdh_curve,
+            ssl.protocols,
+        )?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions(ssl.protocols)?)
             .map_err(|error| format!("SSL_CTX_new() failed (SSL: {error})"))?
@@ -107,7 +121,10 @@ impl ServerContext {
         }
         let mut with_http2 = config.clone();
         config.alpn_protocols = HTTP1.map(<[u8]>::to_vec).to_vec();
-        with_http2.alpn_protocols = std::iter::once(&b"h2"[..]).chain(HTTP1).map(<[u8]>::to_vec).collect();
+        with_http2.alpn_protocols = std::iter::once(&b"h2"[..])
+            .chain(HTTP1)
+            .map(<[u8]>::to_vec)
+            .collect();
         Ok(Self {
             config: Arc::new(config),
             with_http2: Arc::new(with_http2),
@@ -133,7 +150,10 @@ fn ticket_keys(ssl: &Ssl, random: Option<&TicketKey>) -> Result<Vec<TicketKey>, 
     if ssl.session_ticket_keys.is_empty() {
         return Ok(random.cloned().into_iter().collect());
     }
-    ssl.session_ticket_keys.iter().map(TicketKey::read).collect()
+    ssl.session_ticket_keys
+        .iter()
+        .map(TicketKey::read)
+        .collect()
 }
 
 /// Where sessions without tickets are kept.
@@ -143,7 +163,10 @@ fn sessions(ssl: &Ssl) -> Arc<dyn StoresServerSessions> {
         SessionCache::Off | SessionCache::None | SessionCache::ZoneOnly => 0,
     };
     // nginx keeps some 4000 sessions in a megabyte.
-    let zone = ssl.session_zone.as_ref().map_or(0, |zone| usize::try_from(zone.size / 256).unwrap_or(0));
+    let zone = ssl
+        .session_zone
+        .as_ref()
+        .map_or(0, |zone| usize::try_from(zone.size / 256).unwrap_or(0));
     match builtin.max(zone) {
         0 => Arc::new(NoServerSessionStorage {}),
         count => ServerSessionMemoryCache::new(count),
@@ -151,7 +174,9 @@ fn sessions(ssl: &Ssl) -> Arc<dyn StoresServerSessions> {
 }
 
 /// The versions of TLS that are asked for and that there are.
-pub(super) fn versions(protocols: Protocols) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+pub(super) fn versions(
+    protocols: Protocols,
+) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let mut versions = Vec::new();
     if protocols.tls13 {
         versions.push(&TLS13);
@@ -160,7 +185,9 @@ pub(super) fn versions(protocols: Protocols) -> Result<Vec<&'static SupportedPro
         versions.push(&TLS12);
     }
     if versions.is_empty() {
-        return Err("none of these versions of TLS is supported: TLSv1.2 and TLSv1.3 are".to_owned());
+        return Err(
+            "none of these versions of TLS is supported: TLSv1.2 and TLSv1.3 are".to_owned(),
+        );
     }
     Ok(versions)
 }

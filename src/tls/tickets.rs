@@ -57,6 +57,7 @@ impl TicketKey {
 }
 
 /// Seals with the first key, opens with any.
+// DIFFERS(tickets): nginx's are in OpenSSL's form, and random keys of a zone are renewed with time.
 #[derive(Debug)]
 pub(super) struct Tickets {
     pub(super) keys: Vec<TicketKey>,

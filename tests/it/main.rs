@@ -41,4 +41,5 @@ mod stream_proxy;
 mod stream_udp;
 mod stream_udp_life;
 mod timeouts;
+mod tls;
 mod upgrade;

@@ -46,7 +46,14 @@ impl Connected for Exchange<'_> {
 pub(super) fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> Option<bool> {
     Some(match id {
         VarId::ServerName => put(out, x.server.name.as_bytes()),
-        VarId::Scheme => put(out, if x.conn.io.is_plain() { b"http" } else { b"https" }),
+        VarId::Scheme => put(
+            out,
+            if x.conn.io.is_plain() {
+                b"http"
+            } else {
+                b"https"
+            },
+        ),
         VarId::Https => put(out, if x.conn.io.is_plain() { b"" } else { b"on" }),
         VarId::Http2 => put(out, b""),
         VarId::ConnectionRequests => put_number(out, x.conn.requests),

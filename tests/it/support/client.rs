@@ -4,8 +4,11 @@ use std::{
     fmt,
     io::{self, ErrorKind, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
+    sync::Arc,
     time::Duration,
 };
+
+use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 
 /// How long a client waits for bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -13,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One connection to the program under test.
 pub(crate) struct Client {
     stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
     unread: Vec<u8>,
 }
 
@@ -23,7 +27,40 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
             stream,
+            tls: None,
             unread: Vec::new(),
+        }
+    }
+
+    /// Goes on in TLS with a server of this name. The error says what became of the handshake.
+    pub(crate) fn secure(
+        mut self,
+        name: &'static str,
+        config: &Arc<ClientConfig>,
+    ) -> Result<Self, String> {
+        let name = ServerName::try_from(name).unwrap();
+        let mut tls = ClientConnection::new(config.clone(), name).unwrap();
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream)
+                .map_err(|error| error.to_string())?;
+        }
+        self.tls = Some(Box::new(tls));
+        Ok(self)
+    }
+
+    /// What was agreed on.
+    pub(crate) fn tls(&self) -> &ClientConnection {
+        self.tls.as_ref().expect("it is secure")
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.stream.read(buf),
+            Some(tls) => match rustls::Stream::new(&mut **tls, &mut self.stream).read(buf) {
+                // No good-bye, but an end.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
         }
     }
 
@@ -34,7 +71,12 @@ impl Client {
 
     /// Sends bytes. A program that has closed already is seen when reading.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        self.stream.write_all(bytes.as_ref()).ok();
+        match &mut self.tls {
+            None => self.stream.write_all(bytes.as_ref()).ok(),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream)
+                .write_all(bytes.as_ref())
+                .ok(),
+        };
         self
     }
 
@@ -42,6 +84,7 @@ impl Client {
     pub(crate) fn another(&self) -> Self {
         Self {
             stream: self.stream.try_clone().unwrap(),
+            tls: None,
             unread: Vec::new(),
         }
     }
@@ -146,7 +189,7 @@ impl Client {
     /// Whether the program closes the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0];
-        match self.stream.read(&mut byte) {
+        match self.read(&mut byte) {
             Ok(0) => self.unread.is_empty(),
             Err(error) => error.kind() == ErrorKind::ConnectionReset && self.unread.is_empty(),
             Ok(_) => false,
@@ -175,7 +218,7 @@ impl Client {
     /// Reads more; None at the end. The number means "look again".
     fn more(&mut self) -> Option<usize> {
         let mut buffer = [0; 16384];
-        let read = match self.stream.read(&mut buffer) {
+        let read = match self.read(&mut buffer) {
             Ok(read) => read,
             Err(error) if is_timeout(&error) => {
                 panic!(

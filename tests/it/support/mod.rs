@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod names;
 pub(crate) mod ports;
 pub(crate) mod subject;
+pub(crate) mod tls;
 pub(crate) mod udp;
 
 pub(crate) use backend::Conn;

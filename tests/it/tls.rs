@@ -1,0 +1,239 @@
+//! TLS of clients: handshakes, the server that is asked for, and everything of HTTP over it.
+
+use rustls::{
+    HandshakeKind,
+    version::{TLS12, TLS13},
+};
+
+use crate::support::{
+    Client, Subject, both, ours,
+    tls::{client, with_certificates},
+};
+
+const CERTIFICATE: &str = "
+    ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/rsa.key;
+    ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;";
+
+fn conf(rest: &str) -> String {
+    with_certificates(&format!("{CERTIFICATE}{rest}"))
+}
+
+/// A connection with everything that this side can do.
+fn connect(s: &Subject, name: &'static str) -> Result<Client, String> {
+    s.connect().secure(name, &client(&[&TLS13, &TLS12], &[]))
+}
+
+/// Versions, and what variables say of them.
+#[test]
+fn handshakes_and_their_variables() {
+    let conf = conf("
+        server { listen {{listen}} ssl; server_name localhost;
+            location / { return 200 '$scheme $https $ssl_protocol $ssl_cipher $ssl_server_name $ssl_session_reused'; } }");
+    both(&conf, |s: &mut Subject| {
+        let texts = [&TLS13, &TLS12].map(|version| {
+            let mut conn = s
+                .connect()
+                .secure("localhost", &client(&[version], &[]))
+                .unwrap();
+            conn.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                .response()
+                .text()
+        });
+        // The cipher of 1.3 is each library's own choice.
+        let [new, old] = texts;
+        (
+            new.replace("CHACHA20_POLY1305_SHA256", "AES_256_GCM_SHA384"),
+            old,
+        )
+    });
+}
+
+/// The greeting's name chooses the certificate's server, Host the one that answers; unknown names get the first.
+#[test]
+fn names_choose_the_server() {
+    let conf = conf("
+        server { listen {{listen}} ssl default_server; server_name localhost; location / { return 200 first; } }
+        server { listen {{listen}} ssl; server_name example.com *.example.com; ssl_protocols TLSv1.2;
+            location / { return 200 $server_name$ssl_protocol; } }
+        server { listen {{listen}} ssl; server_name no.example.com; ssl_reject_handshake on; }");
+    let texts = both(&conf, |s: &mut Subject| {
+        let ask = |name: &'static str, host: &str| {
+            let Ok(mut conn) = connect(s, name) else {
+                return "refused".to_owned();
+            };
+            let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            conn.send(request).response().text()
+        };
+        [
+            ask("localhost", "localhost"),
+            ask("example.com", "example.com"),
+            ask("a.example.com", "localhost"),
+            ask("localhost", "a.example.com"),
+            ask("no.example.com", "x"),
+        ]
+    });
+    let expected = [
+        "first",
+        "example.comTLSv1.2",
+        "first",
+        "example.comTLSv1.3",
+        "refused",
+    ];
+    assert_eq!(texts, expected);
+}
+
+/// What is no TLS gets an answer that says so, or none.
+#[test]
+fn plain_requests_and_garbage() {
+    let conf = conf(
+        "
+        server { listen {{listen}} ssl; server_name localhost; error_page 497 /497;
+            location / { return 200; } location = /497 { internal; return 200 'plain $status'; } }
+        server { listen {{listen2}} ssl; server_name localhost; location / { return 200; } }",
+    );
+    both(&conf, |s: &mut Subject| {
+        let page = s.get("/");
+        let mut plain = s.connect_to("listen2");
+        let answer = plain.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").response();
+        let closed = plain.is_closed();
+        let mut garbage = s.connect();
+        garbage.send([&b"\x16\x03\x01\x00\x05"[..], b"hello"].concat());
+        let end = garbage.rest().len() <= 7;
+        // A greeting that stops in the middle is ended by its client.
+        let mut half = s.connect();
+        half.send([0x16, 3, 1, 2, 0, 1]).finish();
+        (
+            page.status(),
+            page.text(),
+            answer.status(),
+            answer.text().replace("nginx", "headwater"),
+            closed,
+            end,
+            half.is_closed(),
+        )
+    });
+}
+
+/// Sessions are resumed by tickets, also after a reload.
+#[test]
+fn sessions_are_resumed() {
+    let conf = conf("
+        server { listen {{listen}} ssl; server_name localhost; location / { return 200 $ssl_session_reused; } }");
+    for version in [&TLS13, &TLS12] {
+        let kinds = ours(&conf, |s: &mut Subject| {
+            let config = client(&[version], &[]);
+            let ask = || {
+                let mut conn = s.connect().secure("localhost", &config).unwrap();
+                let text = conn
+                    .send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                    .response()
+                    .text();
+                (
+                    text,
+                    conn.tls().handshake_kind() == Some(HandshakeKind::Resumed),
+                )
+            };
+            let (first, second) = (ask(), ask());
+            s.signal(nix::sys::signal::Signal::SIGHUP);
+            s.errors("exited with code 0", 1);
+            (first, second, ask())
+        });
+        let expected = |text: &str, resumed| (text.to_owned(), resumed);
+        assert_eq!(
+            kinds,
+            (
+                expected(".", false),
+                expected("r", true),
+                expected("r", true)
+            )
+        );
+    }
+}
+
+/// Requests are kept alive, bodies go both ways, and much of them.
+#[test]
+fn requests_over_tls() {
+    let conf = conf(
+        "
+        upstream u { server {{a}}; }
+        server { listen {{listen}} ssl; server_name localhost; client_max_body_size 8m;
+            location / { proxy_pass http://u; proxy_set_header X-Scheme $scheme; }
+            location /redirect { return 302 /x; } }",
+    );
+    both(&conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            while let Some(request) = conn.request() {
+                let body = [&request.body[..], &vec![b'x'; 300_000]].concat();
+                conn.write(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                ));
+                conn.write(&body);
+            }
+        });
+        let mut conn = connect(s, "localhost").unwrap();
+        let lengths = [0, 1, 20_000, 2_000_000].map(|length| {
+            let head =
+                format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+            conn.send(head).send(vec![b'y'; length]);
+            conn.response().text().len()
+        });
+        let redirect = conn
+            .send("GET /redirect HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .response();
+        let location = redirect.header("location").map(str::to_owned);
+        let scheme = s.received()[0].header("x-scheme").map(str::to_owned);
+        (lengths, location, scheme)
+    });
+}
+
+/// Clients that do not come to an end with their handshake are closed, and leave nothing.
+#[test]
+fn slow_handshakes_end() {
+    let conf = conf("
+        server { listen {{listen}} ssl; server_name localhost; client_header_timeout 200ms; location / { return 200; } }");
+    both(&conf, |s: &mut Subject| {
+        connect(s, "localhost").unwrap();
+        let before = s.descriptors();
+        let mut silent: Vec<Client> = (0..5).map(|_| s.connect()).collect();
+        for (n, conn) in silent.iter_mut().enumerate() {
+            conn.send(&[0x16, 3, 1, 0, 200, 1][..=n]);
+        }
+        let closed = silent.iter_mut().all(Client::is_closed);
+        s.until(|| s.descriptors() <= before);
+        closed
+    });
+}
+
+/// Certificates that cannot be used are errors with nginx's words.
+#[test]
+fn bad_files() {
+    for pair in [
+        "none.crt; ssl_certificate_key {{tls}}/rsa.key",
+        "rsa.key; ssl_certificate_key {{tls}}/rsa.key",
+        "rsa.crt; ssl_certificate_key {{tls}}/none.key",
+        "rsa.crt; ssl_certificate_key {{tls}}/rsa.crt",
+        "rsa.crt; ssl_certificate_key {{tls}}/other.key",
+        "expired.crt; ssl_certificate_key {{tls}}/expired.key",
+    ] {
+        let conf = with_certificates(&format!(
+            "server {{ listen {{{{listen}}}} ssl; ssl_certificate {{{{tls}}}}/{pair}; }}"
+        ));
+        crate::support::compare::check(&conf);
+    }
+}
+
+/// The PROXY protocol comes before TLS, in one packet with the greeting or alone.
+#[test]
+fn behind_a_proxy() {
+    let conf = conf("
+        server { listen {{listen}} ssl proxy_protocol; server_name localhost; location / { return 200 $proxy_protocol_addr; } }");
+    both(&conf, |s: &mut Subject| {
+        let mut conn = s.connect();
+        conn.send("PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n");
+        let mut conn = conn.secure("localhost", &client(&[&TLS13], &[])).unwrap();
+        conn.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            .response()
+            .text()
+    });
+}
