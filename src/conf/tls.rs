@@ -52,8 +52,13 @@ fn in_http(http: &Http) -> Option<&'static str> {
 }
 
 fn in_stream(stream: &Stream) -> Option<&'static str> {
-    if stream.listens.iter().any(|listen| listen.ssl) {
-        return Some("listen ... ssl");
+    if stream.listens.iter().any(|listen| listen.ssl)
+        && let Some(name) = stream
+            .servers
+            .iter()
+            .find_map(|server| missing(&server.ssl))
+    {
+        return Some(name);
     }
     let proxies = |server: &&Arc<StreamServer>| matches!(server.handler, StreamHandler::Proxy);
     let mut servers = stream.servers.iter().filter(proxies);

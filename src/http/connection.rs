@@ -77,7 +77,7 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
     {
         return;
     }
-    if listen.ssl {
+    if listen.ssl && conn.io.is_plain() {
         if conn.buf.is_empty() && !wait(thread, &mut conn, timeout, at_quit).await {
             return;
         }

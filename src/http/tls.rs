@@ -3,39 +3,21 @@
 //! Mirrors `ngx_http_ssl_handshake`, `ngx_http_ssl_servername` and the TLS part of `ngx_http_process_request`
 //! (`http/ngx_http_request.c`).
 
-use std::{
-    future::poll_fn,
-    io,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::sync::Arc;
 
-use rustls::server::{Acceptor, ClientHello};
+use rustls::server::ClientHello;
 
 use super::{conn::Conn, exchange::Exchange, thread::Thread};
 use crate::{
-    common::{buffer::Buf, clock::Now, errno::Errno},
+    common::{buffer::Buf, clock::Now},
     conf::model::{Level, Listen, Server},
-    net::{Io, Timer, TlsIo, tls as net_tls},
+    net::tls as net_tls,
     tls::ServerContext,
 };
 
 /// The first byte of a TLS record with a handshake message; a greeting of SSL 2 has the highest bit set.
 const HANDSHAKE: u8 = 0x16;
 const SSL2: u8 = 0x80;
-
-/// What ended a handshake.
-enum Failure {
-    TimedOut,
-    Rejected,
-    Io(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
 
 /// Whether what the client has sent first begins a handshake.
 pub(super) fn is_greeting(conn: &Conn) -> bool {
@@ -51,63 +33,25 @@ pub(super) async fn handshake(
     deadline: Now,
 ) -> Option<Box<Conn>> {
     let mut conn = *conn;
-    let io = conn.io;
-    let mut acceptor = Acceptor::default();
-    let (buf, timer) = (&mut conn.buf, &mut conn.timer);
-    let accepted = bounded(timer, deadline, |cx| {
-        net_tls::poll_greeting(&io, &mut acceptor, buf, cx)
-    });
-    let begun = accepted.await.and_then(|accepted| {
-        let context = choose(thread, listen, &accepted.client_hello());
-        let Some(context) = context.filter(|context| !context.rejects) else {
-            net_tls::reject_name(&io);
-            return Err(Failure::Rejected);
-        };
-        accepted
-            .into_connection(context.http(false))
-            .map_err(|(error, alert)| {
-                net_tls::send_alert(&io, alert);
-                Failure::from(io::Error::new(io::ErrorKind::InvalidData, error))
-            })
-    });
-    let failure = match begun {
-        Ok(tls) => {
-            let mut tls = TlsIo::new(io, tls.into());
-            let done = bounded(timer, deadline, |cx| tls.poll_handshake(cx)).await;
-            let Err(failure) = done else {
-                conn.buf = Buf::default();
-                conn.io = Io::Tls(Box::new(tls));
-                return Some(Box::new(conn));
-            };
-            failure
-        }
-        Err(failure) => failure,
+    let choose = |hello: &ClientHello<'_>| {
+        let context = choose(thread, listen, hello)?;
+        (!context.rejects).then(|| context.http(false))
     };
-    let (level, text) = words(&failure);
+    let (io, done) =
+        net_tls::accept(conn.io, &mut conn.buf, &mut conn.timer, deadline, choose).await;
+    let Err(failure) = done else {
+        conn.buf = Buf::default();
+        conn.io = io;
+        return Some(Box::new(conn));
+    };
     let sink = thread.live.error_sink(&listen.default_server.location);
     let (client, server) = (&conn.client.text, &listen.bind_addr);
     sink.emit(
-        level,
+        Level::Info,
         Some(conn.id),
-        format_args!("{text} while SSL handshaking, client: {client}, server: {server}"),
+        format_args!("{failure} while SSL handshaking, client: {client}, server: {server}"),
     );
     None
-}
-
-/// Waits for `poll` until `deadline`.
-async fn bounded<T>(
-    timer: &mut Timer,
-    deadline: Now,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
-) -> Result<T, Failure> {
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = poll(cx) {
-            return Poll::Ready(result.map_err(Failure::from));
-        }
-        ready!(timer.poll(cx, Some(deadline)));
-        Poll::Ready(Err(Failure::TimedOut))
-    })
-    .await
 }
 
 /// The context of the server whose name the client asks for; that of the listener's first one when it has none of its own.
@@ -136,37 +80,6 @@ pub(super) fn server<'g>(listen: &'g Listen, conn: &Conn) -> &'g Arc<Server> {
         None => &listen.default_server,
         Some(tls) => named(listen, tls.server_name()),
     }
-}
-
-/// A line for the error log, and how grave it is.
-// DIFFERS(tls-words): OpenSSL's words are others.
-fn words(failure: &Failure) -> (Level, String) {
-    let error = match failure {
-        Failure::TimedOut => {
-            return (
-                Level::Info,
-                "client timed out (110: Connection timed out)".to_owned(),
-            );
-        }
-        Failure::Rejected => {
-            let text =
-                "SSL_do_handshake() failed (SSL: error:0A0000EA:SSL routines::callback failed)";
-            return (Level::Info, text.to_owned());
-        }
-        Failure::Io(error) => error,
-    };
-    let text = match error.kind() {
-        io::ErrorKind::UnexpectedEof => "peer closed connection in SSL handshake".to_owned(),
-        io::ErrorKind::InvalidData => {
-            let reason = error.get_ref().map(ToString::to_string);
-            format!(
-                "SSL_do_handshake() failed (SSL: {})",
-                reason.unwrap_or_default()
-            )
-        }
-        _ => format!("SSL_do_handshake() failed ({})", Errno(error)),
-    };
-    (Level::Info, text)
 }
 
 /// The status with which a request is refused because of how its connection came to be.

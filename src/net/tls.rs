@@ -5,18 +5,21 @@
 //! (`event/ngx_event_openssl.c`).
 
 use std::{
+    fmt,
+    future::poll_fn,
     io::{self, IoSlice, Read, Write},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use rustls::{
-    Connection,
-    server::{Accepted, AcceptedAlert, Acceptor},
+    Connection, ServerConfig,
+    server::{Accepted, AcceptedAlert, Acceptor, ClientHello},
 };
 use tokio::io::ReadBuf;
 
-use super::Io;
-use crate::common::buffer::Buf;
+use super::{Io, Timer};
+use crate::common::{buffer::Buf, clock::Now, errno::Errno};
 
 /// A socket and the TLS that is spoken on it.
 #[derive(Debug)]
@@ -64,9 +67,100 @@ impl Write for Raw<'_> {
     }
 }
 
+/// What ended a handshake.
+#[derive(Debug)]
+pub enum Failure {
+    /// It took too long.
+    TimedOut,
+    /// Nobody here has the name that was asked for, or wants to have it.
+    Rejected,
+    /// The socket failed or ended; or, with an [`rustls::Error`] inside, the client did not keep to the protocol.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    /// As error logs say it, in front of `while SSL handshaking`.
+    // DIFFERS(tls-words): OpenSSL's words are others.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = match self {
+            Self::TimedOut => return f.write_str("client timed out (110: Connection timed out)"),
+            Self::Rejected => {
+                return f.write_str(
+                    "SSL_do_handshake() failed (SSL: error:0A0000EA:SSL routines::callback failed)",
+                );
+            }
+            Self::Io(error) => error,
+        };
+        match error.get_ref() {
+            Some(reason) if error.kind() == io::ErrorKind::InvalidData => {
+                write!(f, "SSL_do_handshake() failed (SSL: {reason})")
+            }
+            _ if error.kind() == io::ErrorKind::UnexpectedEof => {
+                f.write_str("peer closed connection in SSL handshake")
+            }
+            _ => write!(f, "SSL_do_handshake() failed ({})", Errno(error)),
+        }
+    }
+}
+
+/// Goes through a client's handshake until `deadline`, with the settings that `choose` finds for its greeting. `early` is
+/// what was read before. What comes back is TLS, or the connection as far as it has come and what ended it.
+pub async fn accept(
+    io: Io,
+    early: &mut Buf,
+    timer: &mut Timer,
+    deadline: Now,
+    choose: impl FnOnce(&ClientHello<'_>) -> Option<Arc<ServerConfig>>,
+) -> (Io, Result<(), Failure>) {
+    let mut acceptor = Acceptor::default();
+    let greeting = bounded(timer, deadline, |cx| {
+        poll_greeting(&io, &mut acceptor, early, cx)
+    });
+    let begun = greeting.await.and_then(|accepted| {
+        let Some(config) = choose(&accepted.client_hello()) else {
+            reject_name(&io);
+            return Err(Failure::Rejected);
+        };
+        accepted.into_connection(config).map_err(|(error, alert)| {
+            send_alert(&io, alert);
+            Failure::from(io::Error::new(io::ErrorKind::InvalidData, error))
+        })
+    });
+    match begun {
+        Err(failure) => (io, Err(failure)),
+        Ok(tls) => {
+            let mut tls = Box::new(TlsIo::new(io, tls.into()));
+            let done = bounded(timer, deadline, |cx| tls.poll_handshake(cx)).await;
+            (Io::Tls(tls), done)
+        }
+    }
+}
+
+/// Waits for `poll` until `deadline`.
+async fn bounded<T>(
+    timer: &mut Timer,
+    deadline: Now,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
+) -> Result<T, Failure> {
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = poll(cx) {
+            return Poll::Ready(result.map_err(Failure::from));
+        }
+        ready!(timer.poll(cx, Some(deadline)));
+        Poll::Ready(Err(Failure::TimedOut))
+    })
+    .await
+}
+
 /// Waits for a client's greeting, by which the settings of the handshake are chosen. `early` is what was read before; it is
 /// used up first. The error of a greeting that is none is an [`rustls::Error`] inside.
-pub fn poll_greeting(
+fn poll_greeting(
     io: &Io,
     acceptor: &mut Acceptor,
     early: &mut Buf,
@@ -101,13 +195,13 @@ pub fn poll_greeting(
 }
 
 /// Tells a client why its greeting leads to nothing.
-pub fn send_alert(io: &Io, mut alert: AcceptedAlert) {
+fn send_alert(io: &Io, mut alert: AcceptedAlert) {
     // A socket that does not take it is closed all the same.
     alert.write_all(&mut Raw(io)).ok();
 }
 
 /// Tells a client that nobody here has the name that it asked for (RFC 6066, section 3).
-pub fn reject_name(io: &Io) {
+fn reject_name(io: &Io) {
     const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
     // It is closed anyway.
     Raw(io).write_all(&UNRECOGNIZED_NAME).ok();

@@ -56,7 +56,7 @@ impl Generation {
         ended: OwnedFd,
     ) -> io::Result<Self> {
         let http = http::Live::new(config.clone(), logs, tls.clone(), snapshot);
-        let stream = stream::Live::new(config.clone(), logs, snapshot);
+        let stream = stream::Live::new(config.clone(), logs, tls.clone(), snapshot);
         let ended = Arc::new(ended);
         let (started, starting) = std::sync::mpsc::channel();
         let threads = (0..config.main.worker_processes)

@@ -11,6 +11,7 @@ use super::{
     log, phases, preread, proxy_line,
     session::{Origin, Session},
     thread::Thread,
+    tls,
 };
 use crate::{
     common::{addr::Addr, occupancy::Place},
@@ -46,14 +47,14 @@ impl Thread {
         socket: usize,
         past: Past,
     ) -> Option<Passed> {
-        let mut s = begin(&self, arrival, socket, past)?;
+        let s = begin(&self, arrival, socket, past)?;
         let number = s.number;
         poll_fn(|cx| {
             self.enter(number, cx.waker());
             Poll::Ready(())
         })
         .await;
-        let end = run(&mut s).await;
+        let (mut s, end) = run(s).await;
         self.leave(number);
         match end {
             End::Status(status) => {
@@ -96,22 +97,30 @@ fn begin(
     Some(s)
 }
 
-async fn run(s: &mut Session<'_, Io>) -> End {
+async fn run(mut s: Box<Session<'_, Io>>) -> (Box<Session<'_, Io>>, End) {
     // What comes only once is boxed, so that a session that only waits is small.
     if s.listen.proxy_protocol
-        && let Err(status) = Box::pin(proxy_line::read(s)).await
+        && let Err(status) = Box::pin(proxy_line::read(&mut s)).await
     {
-        return End::Status(status);
+        return (s, End::Status(status));
     }
-    if let Err(status) = phases::admit(s) {
-        return End::Status(status);
+    if let Err(status) = phases::admit(&mut s) {
+        return (s, End::Status(status));
     }
-    if let Some(reader) = preread::reader(s)
-        && let Err(status) = Box::pin(preread::run(s, reader)).await
+    if s.listen.ssl && s.downstream.is_plain() {
+        let (shaken, done) = Box::pin(tls::handshake(s)).await;
+        s = shaken;
+        if let Err(status) = done {
+            return (s, End::Status(status));
+        }
+    }
+    if let Some(reader) = preread::reader(&s)
+        && let Err(status) = Box::pin(preread::run(&mut s, reader)).await
     {
-        return End::Status(status);
+        return (s, End::Status(status));
     }
-    content::run(s).await
+    let end = content::run(&mut s).await;
+    (s, end)
 }
 
 impl Session<'_, Io> {

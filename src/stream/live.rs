@@ -7,6 +7,7 @@ use crate::{
     conf::model::{self, StreamServer},
     log::{ErrorSink, Logs},
     net::{client, listen},
+    tls,
     upstream::{Group, Snapshot},
 };
 
@@ -26,6 +27,8 @@ pub struct Live {
     pub doors: Vec<Option<Addr>>,
     /// One table for each of [`model::Stream::limit_zones`].
     pub(super) zones: Vec<Arc<Occupancy>>,
+    /// What servers need for TLS.
+    pub(super) tls: tls::Contexts,
     /// `$hostname`
     pub hostname: String,
     /// By address of the server, which outlives this.
@@ -35,7 +38,12 @@ pub struct Live {
 
 impl Live {
     /// Builds it. `snapshot` is what an earlier generation knew of its peers.
-    pub fn new(config: Arc<model::Config>, logs: &Logs, snapshot: Option<&str>) -> Arc<Self> {
+    pub fn new(
+        config: Arc<model::Config>,
+        logs: &Logs,
+        tls: tls::Contexts,
+        snapshot: Option<&str>,
+    ) -> Arc<Self> {
         let now = clock::now().millis();
         let stream = config.stream.as_ref();
         let snapshot = snapshot.map(|text| Snapshot::from_text(text, SCOPE));
@@ -64,6 +72,7 @@ impl Live {
                 .map(|options| (!options.udp).then(|| options.addr.clone()))
                 .collect(),
             zones,
+            tls,
             hostname: client::hostname(),
             sinks,
             main_sink: logs.main(),

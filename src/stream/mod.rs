@@ -22,6 +22,7 @@ mod proxy;
 mod proxy_line;
 mod session;
 mod thread;
+mod tls;
 mod udp;
 mod vars;
 

@@ -16,7 +16,7 @@ use crate::{
     },
     conf::model::{Level, Listen, StreamServer},
     log::ErrorSink,
-    net::{Io, Timer, client::Client, proxy_protocol::Header},
+    net::{Io, Timer, TlsIo, client::Client, proxy_protocol::Header},
     upstream::Attempts,
     vars::Slots,
 };
@@ -30,6 +30,9 @@ pub(super) trait Downstream {
 
     /// The address that the client sends to.
     fn local_addr(&self) -> io::Result<Addr>;
+
+    /// Its TLS, if there is any.
+    fn tls(&self) -> Option<&TlsIo>;
 }
 
 impl Downstream for Io {
@@ -38,6 +41,10 @@ impl Downstream for Io {
 
     fn local_addr(&self) -> io::Result<Addr> {
         Self::local_addr(self)
+    }
+
+    fn tls(&self) -> Option<&TlsIo> {
+        Self::tls(self)
     }
 }
 
@@ -109,6 +116,7 @@ pub(super) enum Action {
     #[default]
     Initializing,
     ReadingProxyProtocol,
+    Handshaking,
     Prereading,
     Content,
     Returning,
@@ -126,6 +134,7 @@ impl Action {
         match self {
             Self::Initializing => " while initializing session",
             Self::ReadingProxyProtocol => " while reading PROXY protocol",
+            Self::Handshaking => " while SSL handshaking",
             Self::Prereading => " while prereading client data",
             Self::Content => "",
             Self::Returning => " while returning text",

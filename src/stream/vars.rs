@@ -10,6 +10,7 @@ use crate::{
         client::{self, Client, Connected},
         proxy_protocol::{FactError, Header},
     },
+    tls,
     vars::{
         Slot, Slots, Source, VarId,
         slots::{self, Scope},
@@ -51,7 +52,10 @@ impl<D: Downstream> Source for Session<'_, D> {
                     _ => hello.version().as_bytes(),
                 });
             }
-            id if id.is_tls() => return false,
+            id if id.is_tls() => {
+                let io = self.downstream.tls();
+                return io.is_some_and(|io| tls::variable(io.session(), id, out));
+            }
             VarId::UpstreamAddr => return self.attempts.addr(out),
             VarId::UpstreamBytesReceived => return self.attempts.bytes_received(out),
             VarId::UpstreamBytesSent => return self.attempts.bytes_sent(out),

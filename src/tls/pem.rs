@@ -5,18 +5,27 @@ use std::{fs, io, path::Path};
 use rustls::{
     crypto::aws_lc_rs::sign::any_supported_type,
     pki_types::{
-        CertificateDer, PrivateKeyDer,
+        CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer,
         pem::{self, PemObject as _},
     },
     sign::CertifiedKey,
 };
 
-use crate::{common::errno::Errno, conf::model::Pem};
+use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
+
+use crate::{
+    common::errno::Errno,
+    conf::model::{Passwords, Pem},
+};
 
 /// A certificate with its chain and its key. The error is nginx's message.
-pub(super) fn certified_key(certificate: &Pem, key: &Pem) -> Result<CertifiedKey, String> {
+pub(super) fn certified_key(
+    certificate: &Pem,
+    key: &Pem,
+    passwords: &Passwords,
+) -> Result<CertifiedKey, String> {
     let chain = chain(certificate)?;
-    let der = private_key(key)?;
+    let der = private_key(key, passwords)?;
     let refused =
         |name: &str, why: &str| format!("SSL_CTX_use_PrivateKey(\"{name}\") failed (SSL: {why})");
     let signing =
@@ -59,13 +68,36 @@ const NO_CERTIFICATE: &str = "PEM_read_bio_X509_AUX() failed (SSL: error:0480006
 const NO_KEY: &str = "PEM_read_bio_PrivateKey() failed (SSL: error:1E08010C:DECODER routines::unsupported:\
                       No supported data to decode. Input type: PEM)";
 
-fn private_key(source: &Pem) -> Result<PrivateKeyDer<'static>, String> {
-    let failed = |why: String| format!("cannot load certificate key \"{}\": {why}", name(source));
-    let bytes = read(source).map_err(failed)?;
-    if bytes.windows(9).any(|word| word == b"ENCRYPTED") {
-        return Err(failed("encrypted keys are not supported yet".to_owned()));
+fn private_key(source: &Pem, passwords: &Passwords) -> Result<PrivateKeyDer<'static>, String> {
+    let failed = |why: &str| format!("cannot load certificate key \"{}\": {why}", name(source));
+    let bytes = read(source).map_err(|why| failed(&why))?;
+    if let Some(sealed) = encrypted(&bytes) {
+        return decrypt(sealed, passwords).ok_or_else(|| failed(BAD_PASSWORD));
     }
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY.to_owned()))
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY))
+}
+
+const BAD_PASSWORD: &str =
+    "PEM_read_bio_PrivateKey() failed (SSL: error:1C800064:Provider routines::bad decrypt)";
+
+/// The part of a file that is a key with a password (RFC 7468, section 11), if there is one.
+fn encrypted(pem: &[u8]) -> Option<&str> {
+    const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+    let text = std::str::from_utf8(pem).ok()?;
+    let begin = text.find("-----BEGIN ENCRYPTED PRIVATE KEY-----")?;
+    let end = text[begin..].find(END)?;
+    Some(&text[begin..begin + end + END.len()])
+}
+
+/// Opens a key with the first password that fits.
+fn decrypt(pem: &str, passwords: &Passwords) -> Option<PrivateKeyDer<'static>> {
+    let (_, document) = SecretDocument::from_pem(pem).ok()?;
+    let sealed = EncryptedPrivateKeyInfo::try_from(document.as_bytes()).ok()?;
+    let opened = passwords
+        .0
+        .iter()
+        .find_map(|password| sealed.decrypt(password).ok())?;
+    Some(PrivatePkcs8KeyDer::from(opened.as_bytes().to_vec()).into())
 }
 
 fn broken(call: &str, error: &pem::Error) -> String {
@@ -106,5 +138,27 @@ fn name(source: &Pem) -> String {
         Pem::File(path) => path.display().to_string(),
         Pem::Data(bytes) => format!("data:{}", String::from_utf8_lossy(bytes)),
         Pem::Engine(text) | Pem::Store(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> Pem {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Pem::File(root.join("testdata/tls").join(name))
+    }
+
+    #[test]
+    fn a_password_among_others_opens_a_key() {
+        let load = |words: &[&[u8]]| {
+            let words = words.iter().map(|word| Box::from(*word)).collect();
+            certified_key(&file("rsa.crt"), &file("encrypted.key"), &Passwords(words)).map(drop)
+        };
+        assert_eq!(load(&[b"first", b"second"]), Ok(()));
+        for words in [&[][..], &[&b"wrong"[..]]] {
+            assert!(load(words).unwrap_err().contains("bad decrypt"));
+        }
     }
 }

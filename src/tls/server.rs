@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ngx_http_ssl_merge_srv_conf` and `ngx_stream_ssl_merge_srv_conf` from where they make an `SSL_CTX`.
 
-use std::{collections::HashMap, fmt, path::Path, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use rustls::{
     ServerConfig, SignatureScheme, SupportedProtocolVersion,
@@ -69,6 +69,8 @@ pub struct ServerContext {
     config: Arc<ServerConfig>,
     /// The same with HTTP/2.
     with_http2: Arc<ServerConfig>,
+    /// The same with `ssl_alpn`.
+    of_stream: Arc<ServerConfig>,
     /// No handshake comes to a good end (`ssl_reject_handshake`).
     pub rejects: bool,
 }
@@ -93,10 +95,9 @@ impl ServerContext {
                 continue;
             };
             let key = Pem::key(key, &ssl.directory);
-            keys.push(Arc::new(pem::certified_key(
-                &certificate_of(certificate, &ssl.directory),
-                &key,
-            )?));
+            let certificate = Pem::new(certificate, &ssl.directory);
+            let certified = pem::certified_key(&certificate, &key, &ssl.passwords)?;
+            keys.push(Arc::new(certified));
         }
         let provider = provider(
             &ssl.ciphers,
@@ -119,7 +120,8 @@ impl ServerContext {
                 lifetime: ssl.session_timeout,
             });
         }
-        let mut with_http2 = config.clone();
+        let (mut with_http2, mut of_stream) = (config.clone(), config.clone());
+        of_stream.alpn_protocols = ssl.alpn.iter().map(|name| name.to_vec()).collect();
         config.alpn_protocols = HTTP1.map(<[u8]>::to_vec).to_vec();
         with_http2.alpn_protocols = std::iter::once(&b"h2"[..])
             .chain(HTTP1)
@@ -128,8 +130,14 @@ impl ServerContext {
         Ok(Self {
             config: Arc::new(config),
             with_http2: Arc::new(with_http2),
+            of_stream: Arc::new(of_stream),
             rejects: ssl.reject_handshake,
         })
+    }
+
+    /// For handshakes of a server of `stream`.
+    pub fn stream(&self) -> Arc<ServerConfig> {
+        self.of_stream.clone()
     }
 
     /// For handshakes of a server of `http`.
@@ -140,10 +148,6 @@ impl ServerContext {
             self.config.clone()
         }
     }
-}
-
-fn certificate_of(text: &[u8], directory: &Path) -> Pem {
-    Pem::new(text, directory)
 }
 
 fn ticket_keys(ssl: &Ssl, random: Option<&TicketKey>) -> Result<Vec<TicketKey>, String> {

@@ -237,3 +237,51 @@ fn behind_a_proxy() {
             .text()
     });
 }
+
+/// Sessions of streams: the greeting's name chooses the server, bytes go both ways, and ends are passed on.
+#[test]
+fn sessions_of_streams() {
+    let conf = with_certificates(&format!("
+        stream {{ {CERTIFICATE}
+            log_format f '$status $ssl_protocol $ssl_server_name $ssl_alpn_protocol $server_name $bytes_sent';
+            access_log {{{{dir}}}}/f.log f;
+            server {{ listen {{{{listen}}}} ssl; server_name localhost; proxy_pass {{{{a}}}}; proxy_half_close on; }}
+            server {{ listen {{{{listen}}}} ssl; server_name example.com; ssl_alpn first second; return other; }}
+            server {{ listen {{{{listen}}}} ssl; server_name no.example.com; ssl_reject_handshake on; return no; }} }}"));
+    let seen = both(&conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            let text = conn.rest();
+            conn.write(text.len().to_string());
+        });
+        let mut conn = connect(s, "localhost").unwrap();
+        conn.send(vec![b'x'; 700_000]).finish();
+        let echoed = conn.rest();
+        let other = s
+            .connect()
+            .secure("example.com", &client(&[&TLS12], &["second"]))
+            .unwrap()
+            .rest();
+        let wrong = s
+            .connect()
+            .secure("example.com", &client(&[&TLS12], &["third"]))
+            .is_err();
+        let refused = connect(s, "no.example.com").is_err();
+        (echoed, other, wrong, refused, s.log("f.log", 4))
+    });
+    assert_eq!(
+        (&*seen.0, &*seen.1, seen.2, seen.3),
+        ("700000", "other", true, true)
+    );
+}
+
+/// A session that is cut off by a slow client of the handshake ends as an error of ours.
+#[test]
+fn slow_handshakes_of_streams_end() {
+    let conf = with_certificates(&format!("
+        stream {{ {CERTIFICATE} ssl_handshake_timeout 100ms; log_format f $status; access_log {{{{dir}}}}/f.log f;
+            server {{ listen {{{{listen}}}} ssl; return x; }} }}"));
+    both(&conf, |s: &mut Subject| {
+        let mut silent = s.connect();
+        (silent.is_closed(), s.log("f.log", 1))
+    });
+}

@@ -54,6 +54,11 @@ impl Bulk {
         self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty())
     }
 
+    /// No pipe from now on: what TLS has on either side must come through here.
+    pub(super) fn forbid(&mut self) {
+        self.is_possible = false;
+    }
+
     /// A read into memory filled the buffer, or did not.
     pub(super) fn note_read(&mut self, is_full: bool) {
         self.score = if is_full { self.score + 1 } else { 0 };

@@ -70,6 +70,9 @@ impl Way {
         cx: &mut Context<'_>,
     ) -> bool {
         let mut moved = false;
+        if !(from.is_plain() && to.is_plain()) {
+            self.bulk.forbid();
+        }
         loop {
             let step = if self.holds() {
                 self.poll_write(to, cx)

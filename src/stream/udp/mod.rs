@@ -39,7 +39,7 @@ use crate::{
     common::{addr::Addr, clock, errno::Errno},
     conf::model::{Level, Listen, StreamHandler, StreamServer},
     net::{
-        Event, Timer, Watch,
+        Event, Timer, TlsIo, Watch,
         datagrams::{Arrived, Datagrams, Inbox, Room},
         listen, serial,
     },
@@ -57,6 +57,10 @@ impl Downstream for Udp {
 
     fn local_addr(&self) -> io::Result<Addr> {
         Ok(self.0.clone())
+    }
+
+    fn tls(&self) -> Option<&TlsIo> {
+        None
     }
 }
 

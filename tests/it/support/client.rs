@@ -91,6 +91,10 @@ impl Client {
 
     /// Sends FIN and goes on reading.
     pub(crate) fn finish(&mut self) -> &mut Self {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            tls.complete_io(&mut self.stream).ok();
+        }
         self.stream.shutdown(Shutdown::Write).ok();
         self
     }
