@@ -37,6 +37,7 @@ const CONFIGURE: &[&str] = &[
     "--with-http_stub_status_module",
     "--with-stream",
     "--with-stream_realip_module",
+    "--with-stream_ssl_module",
     "--with-stream_ssl_preread_module",
     "--without-http-cache",
     "--without-http_auth_basic_module",

@@ -1,10 +1,6 @@
 //! What a configuration asks of TLS and HTTP/2, which is read and checked but not spoken yet.
 
-use std::sync::Arc;
-
-use super::model::{
-    Config, Http, Ocsp, ProxyVersion, Ssl, Stream, StreamHandler, StreamServer, VerifyClient,
-};
+use super::model::{Config, Http, Ocsp, ProxyVersion, Ssl, Stream, VerifyClient};
 
 /// The first thing that needs them.
 pub(super) fn wanted(config: &Config) -> Option<&'static str> {
@@ -42,8 +38,6 @@ fn in_http(http: &Http) -> Option<&'static str> {
         let pass = location.proxy.pass.as_ref();
         if location.grpc.is_some() {
             found = Some("grpc_pass");
-        } else if pass.is_some_and(|pass| pass.tls) {
-            found = Some("proxy_pass https://");
         } else if pass.is_some() && location.proxy.http_version == ProxyVersion::Http2 {
             found = Some("proxy_http_version 2");
         }
@@ -52,17 +46,9 @@ fn in_http(http: &Http) -> Option<&'static str> {
 }
 
 fn in_stream(stream: &Stream) -> Option<&'static str> {
-    if stream.listens.iter().any(|listen| listen.ssl)
-        && let Some(name) = stream
-            .servers
-            .iter()
-            .find_map(|server| missing(&server.ssl))
-    {
-        return Some(name);
+    if !stream.listens.iter().any(|listen| listen.ssl) {
+        return None;
     }
-    let proxies = |server: &&Arc<StreamServer>| matches!(server.handler, StreamHandler::Proxy);
-    let mut servers = stream.servers.iter().filter(proxies);
-    servers
-        .any(|server| server.proxy.ssl.enabled)
-        .then_some("proxy_ssl on")
+    let mut servers = stream.servers.iter();
+    servers.find_map(|server| missing(&server.ssl))
 }

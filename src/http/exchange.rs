@@ -107,7 +107,7 @@ pub(super) struct Exchange<'g> {
 /// The upstream part of a message's context.
 #[derive(Clone, Debug)]
 pub(super) struct UpstreamContext {
-    /// `http://`
+    /// `http://` or `https://`
     pub scheme: &'static str,
     /// Address of the peer.
     pub peer: std::sync::Arc<str>,
@@ -127,6 +127,7 @@ pub(super) enum Action {
     ReadingBody,
     SendingToClient,
     Connecting,
+    HandshakingUpstream,
     SendingRequest,
     ReadingHeader,
     ReadingUpstream,
@@ -142,6 +143,7 @@ impl Action {
             Self::ReadingBody => " while reading client request body",
             Self::SendingToClient => " while sending to client",
             Self::Connecting => " while connecting to upstream",
+            Self::HandshakingUpstream => " while SSL handshaking to upstream",
             Self::SendingRequest => " while sending request to upstream",
             Self::ReadingHeader => " while reading response header from upstream",
             Self::ReadingUpstream => " while reading upstream",

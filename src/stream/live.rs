@@ -27,7 +27,7 @@ pub struct Live {
     pub doors: Vec<Option<Addr>>,
     /// One table for each of [`model::Stream::limit_zones`].
     pub(super) zones: Vec<Arc<Occupancy>>,
-    /// What servers need for TLS.
+    /// What servers and proxies need for TLS.
     pub(super) tls: tls::Contexts,
     /// `$hostname`
     pub hostname: String,

@@ -4,11 +4,17 @@
 //! can read the keys. Mirrors `event/ngx_event_openssl.c` where it is about an `SSL_CTX`.
 
 mod ciphers;
+mod client;
 mod pem;
 mod server;
 mod tickets;
 mod vars;
+mod verify;
+mod words;
 
 pub use ciphers::{cipher_name, group_name};
+pub use client::{ClientContext, Fingerprint, Identity, Mistrust, without_port};
 pub use server::{Contexts, ServerContext};
 pub use vars::variable;
+pub use verify::{Purpose, Trust, VerifyError};
+pub use words::{failure, handshake_failure};

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use rustls::{
     crypto::aws_lc_rs::sign::any_supported_type,
     pki_types::{
-        CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer,
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
         pem::{self, PemObject as _},
     },
     sign::CertifiedKey,
@@ -61,6 +61,33 @@ fn chain(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
         return Err(failed(NO_CERTIFICATE.to_owned()));
     }
     Ok(certificates)
+}
+
+/// All certificates of a file of authorities. The error is nginx's message.
+pub(super) fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    chain(&Pem::File(path.to_owned()))
+}
+
+/// All lists of revoked certificates of a file. The error is nginx's message.
+pub(super) fn lists(path: &Path) -> Result<Vec<Vec<u8>>, String> {
+    const CALL: &str = "PEM_read_bio_X509_CRL()";
+    let failed = |why: String| format!("cannot load CRL \"{}\": {why}", path.display());
+    let bytes = fs::read(path).map_err(|error| failed(cannot_open(path, &error)))?;
+    let mut lists = Vec::new();
+    for item in CertificateRevocationListDer::pem_slice_iter(&bytes) {
+        let item = item.map_err(|error| failed(broken(CALL, &error)))?;
+        if x509_parser::parse_x509_crl(&item).is_err() {
+            return Err(failed(format!(
+                "{CALL} failed (SSL: error:0688010A:asn1 encoding routines::nested asn1 error)"
+            )));
+        }
+        lists.push(item.to_vec());
+    }
+    if lists.is_empty() {
+        let why = "error:0480006C:PEM routines::no start line:Expecting: X509 CRL";
+        return Err(failed(format!("{CALL} failed (SSL: {why})")));
+    }
+    Ok(lists)
 }
 
 const NO_CERTIFICATE: &str = "PEM_read_bio_X509_AUX() failed (SSL: error:0480006C:PEM routines::no start line:\

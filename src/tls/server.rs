@@ -16,16 +16,20 @@ use rustls::{
 };
 
 use super::{
-    ciphers, pem,
+    ciphers,
+    client::{self, ClientContext},
+    pem,
     tickets::{TicketKey, Tickets},
 };
-use crate::conf::model::{Config, Pem, Protocols, SessionCache, Ssl};
+use crate::conf::model::{Config, Pem, Protocols, SessionCache, Ssl, UpstreamSsl};
 
 /// The contexts of a whole configuration. A clone shares them.
 #[derive(Clone, Debug, Default)]
 pub struct Contexts {
     /// By address of the settings, which the configuration keeps.
     servers: Arc<HashMap<usize, Arc<ServerContext>>>,
+    /// Likewise for proxies.
+    clients: Arc<HashMap<usize, Arc<ClientContext>>>,
     random: Option<TicketKey>,
 }
 
@@ -50,6 +54,7 @@ impl Contexts {
         }
         Ok(Self {
             servers: Arc::new(servers),
+            clients: Arc::new(clients(config)?),
             random,
         })
     }
@@ -58,10 +63,43 @@ impl Contexts {
     pub fn server(&self, ssl: &Arc<Ssl>) -> Option<&Arc<ServerContext>> {
         self.servers.get(&address(ssl))
     }
+
+    /// The context of these settings of a proxy; None where nothing goes out over TLS.
+    pub fn client(&self, ssl: &Arc<UpstreamSsl>) -> Option<&Arc<ClientContext>> {
+        self.clients.get(&address(ssl))
+    }
 }
 
-fn address(ssl: &Arc<Ssl>) -> usize {
-    Arc::as_ptr(ssl).addr()
+/// Contexts of all proxies that may speak TLS.
+fn clients(config: &Config) -> Result<HashMap<usize, Arc<ClientContext>>, String> {
+    let mut wanted: Vec<Arc<UpstreamSsl>> = Vec::new();
+    if let Some(http) = &config.http {
+        http.each_location(&mut |location| {
+            let pass = location.proxy.pass.as_ref();
+            if location.grpc.is_none() && pass.is_some_and(|pass| pass.may_be_tls()) {
+                wanted.push(location.proxy.ssl.clone());
+            }
+        });
+    }
+    let streams = config.stream.iter().flat_map(|stream| &stream.servers);
+    let streams = streams.map(|server| &server.proxy.ssl);
+    wanted.extend(streams.filter(|ssl| ssl.enabled).cloned());
+    let mut clients = HashMap::new();
+    let mut known: Vec<(Arc<UpstreamSsl>, Arc<ClientContext>)> = Vec::new();
+    for ssl in wanted {
+        let alike = known.iter().find(|(other, _)| client::is_alike(other, &ssl));
+        let context = match alike {
+            Some((_, context)) => context.clone(),
+            None => Arc::new(ClientContext::new(&ssl)?),
+        };
+        clients.insert(address(&ssl), context.clone());
+        known.push((ssl, context));
+    }
+    Ok(clients)
+}
+
+fn address<T>(settings: &Arc<T>) -> usize {
+    Arc::as_ptr(settings).addr()
 }
 
 /// What a server's handshakes are made of.

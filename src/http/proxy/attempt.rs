@@ -16,13 +16,14 @@ use super::{
     pool::{self, Key},
     request::Built,
     target::Target,
+    tls::Tls,
+    tries,
 };
 use crate::{
     common::{
         addr::Addr,
         buffer::Buf,
         clock::{self, Now},
-        errno::Errno,
     },
     conf::model::{Level, Proxy},
     http::{
@@ -33,6 +34,7 @@ use crate::{
         out::{Out, Piece},
     },
     net::connect::{ConnectOptions, connect},
+    tls::failure,
     upstream::Lease,
 };
 
@@ -84,6 +86,7 @@ impl Attempt {
         let key = Key {
             addr: lease.peer().addr.clone(),
             bind,
+            tls: None,
         };
         Self {
             start: lease.start(),
@@ -112,7 +115,9 @@ impl Attempt {
         built: &Built,
     ) -> Result<(), Fail> {
         x.action = Action::Connecting;
-        let mut conn = self.connect(x, proxy, target).await?;
+        let tls = Tls::of(x, proxy, target)?;
+        self.key.tls = tls.as_ref().map(Tls::key);
+        let mut conn = self.connect(x, proxy, target, tls.as_ref()).await?;
         conn.requests += 1;
         let now = clock::now().millis();
         self.lease.connected(now);
@@ -139,6 +144,7 @@ impl Attempt {
         x: &mut Exchange<'_>,
         proxy: &Proxy,
         target: &Target,
+        tls: Option<&Tls>,
     ) -> Result<PeerConn, Fail> {
         if let Some(place) = pool::place(&target.group, target.index, x.location.id) {
             let pools = &x.thread.pools;
@@ -162,24 +168,27 @@ impl Attempt {
             connecting.as_mut().poll(cx)
         })
         .await?;
-        match result {
-            Ok(io) => {
-                let now = clock::now();
-                if x.location.core.tcp_nodelay {
-                    // Without it the request is a little later, not lost.
-                    drop(io.set_nodelay(true));
-                }
-                Ok(PeerConn::new(io, now))
+        let io = result.map_err(|error| {
+            x.log(error.level(), format_args!("{error}"));
+            if error.is_peer() {
+                Fail::Error
+            } else {
+                Fail::Internal
             }
-            Err(error) => {
-                x.log(error.level(), format_args!("{error}"));
-                Err(if error.is_peer() {
-                    Fail::Error
-                } else {
-                    Fail::Internal
-                })
-            }
+        })?;
+        let now = clock::now();
+        if x.location.core.tcp_nodelay {
+            // Without it the request is a little later, not lost.
+            drop(io.set_nodelay(true));
         }
+        let io = match tls {
+            None => io,
+            Some(tls) => {
+                let peer = format!("{} {}", target.group.name(), self.lease.peer().text);
+                tls.handshake(x, proxy, (peer, io), deadline).await?
+            }
+        };
+        Ok(PeerConn::new(io, now))
     }
 
     async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
@@ -222,10 +231,7 @@ impl Attempt {
                     }
                 }
                 Err(error) => {
-                    x.log(
-                        Level::Error,
-                        format_args!("recv() failed ({})", Errno(&error)),
-                    );
+                    tries::log_recv(x, &error);
                     return Err(Fail::Error);
                 }
             }
@@ -234,7 +240,7 @@ impl Attempt {
 }
 
 /// Waits for `io`, which may also look at the client: until `deadline` and, with `watch`, while the client is there.
-fn wait<T>(
+pub(super) fn wait<T>(
     client: &mut Conn,
     watch: bool,
     deadline: Now,
@@ -361,10 +367,8 @@ impl Sender {
             match step {
                 Event::Sent(Ok(n)) => self.sent += n,
                 Event::Sent(Err(error)) => {
-                    x.log(
-                        Level::Error,
-                        format_args!("writev() failed ({})", Errno(&error)),
-                    );
+                    let text = failure("writev()", &error);
+                    x.log(Level::Error, format_args!("{text}"));
                     return Err(Fail::Error);
                 }
                 Event::Answered => return Ok(false),

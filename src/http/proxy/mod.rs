@@ -14,6 +14,7 @@ pub(super) mod pool;
 mod relay;
 mod request;
 mod target;
+mod tls;
 mod tries;
 mod upgrade;
 
@@ -21,6 +22,7 @@ use std::rc::Rc;
 
 use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
 use crate::conf::model::{Proxy, ProxyVersion};
+use target::Target;
 
 /// Serves the request from an upstream.
 pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
@@ -51,7 +53,10 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     };
     x.attempts.begin();
     let target = match whom.resolve(x).await {
-        Ok(target) => target,
+        Ok(target) => Target {
+            tls: destination.tls,
+            ..target
+        },
         Err(next) => return next,
     };
     let next = tries::run(x, proxy, target, built).await;

@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::peer::PeerConn;
+use super::{peer::PeerConn, tls::TlsKey};
 use crate::{
     common::{addr::Addr, clock, hash::FnvMap},
     http::thread::Thread,
@@ -25,6 +25,8 @@ pub struct Key {
     pub addr: Addr,
     /// `proxy_bind`
     pub bind: Option<Addr>,
+    /// What is spoken: the settings of TLS, the name, the certificate.
+    pub tls: Option<TlsKey>,
 }
 
 /// Which pool: a group's index, and the location when it is not shared.

@@ -30,6 +30,8 @@ pub(super) struct Destination<'g> {
     pub host: Cow<'g, [u8]>,
     /// `$proxy_port`
     pub port: Cow<'g, [u8]>,
+    /// `https://`
+    pub tls: bool,
     /// The URI of a `proxy_pass` with variables, when it has one.
     pub uri: Option<Vec<u8>>,
 }
@@ -50,6 +52,8 @@ pub(super) struct Target {
     pub group: Arc<Group>,
     /// Index of the group in the configuration; None when it was made for this request.
     pub index: Option<usize>,
+    /// They are spoken to over TLS.
+    pub tls: bool,
 }
 
 /// Finds out where a request goes; None when the address makes no sense.
@@ -62,6 +66,7 @@ pub(super) fn find<'g>(
             let destination = Destination {
                 host: Cow::Borrowed(pass.host_header.as_bytes()),
                 port: Cow::Borrowed(pass.port.as_bytes()),
+                tls: pass.tls,
                 uri: None,
             };
             Some((destination, Whom::Group(Target::of(x, index)?)))
@@ -72,17 +77,14 @@ pub(super) fn find<'g>(
 
 fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'g>, Whom)> {
     let text = pass.url.to_vec(x);
-    let Some(url) = text
-        .get(7..)
-        .filter(|_| text[..7].eq_ignore_ascii_case(b"http://"))
-    else {
+    let Some((url, tls)) = without_scheme(&text) else {
         x.log(
             Level::Error,
             format_args!("invalid URL prefix in \"{}\"", text.escape_log()),
         );
         return None;
     };
-    let url = match parse(url) {
+    let url = match parse(url, if tls { 443 } else { 80 }) {
         Ok(url) => url,
         Err(what) => {
             x.log(
@@ -100,9 +102,20 @@ fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'
     let destination = Destination {
         host: Cow::Owned(url.host_header),
         port: Cow::Owned(url.port_text),
+        tls,
         uri: url.uri,
     };
     Some((destination, whom))
+}
+
+/// What follows `http://` or `https://`, and whether it was the latter.
+fn without_scheme(text: &[u8]) -> Option<(&[u8], bool)> {
+    let after = |scheme: &[u8]| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let plain = after(b"http://").map(|rest| (rest, false));
+    plain.or_else(|| Some((after(b"https://")?, true)))
 }
 
 impl Whom {
@@ -159,6 +172,7 @@ impl Target {
         Some(Self {
             group: Arc::clone(x.live.groups.get(index)?),
             index: Some(index),
+            tls: false,
         })
     }
 
@@ -168,6 +182,7 @@ impl Target {
         Self {
             group: Arc::new(Group::made(name, addrs, clock::now().millis())),
             index: None,
+            tls: false,
         }
     }
 }
@@ -185,7 +200,8 @@ struct Url {
     uri: Option<Vec<u8>>,
 }
 
-fn parse(url: &[u8]) -> Result<Url, &'static str> {
+/// Takes an address apart; without a port it has the usual one of its scheme.
+fn parse(url: &[u8], usual: u16) -> Result<Url, &'static str> {
     if let Some(rest) = url.strip_prefix(b"unix:") {
         return unix(rest);
     }
@@ -210,7 +226,7 @@ fn parse(url: &[u8]) -> Result<Url, &'static str> {
         return Err("no host");
     }
     let number = match port {
-        None => 80,
+        None => usual,
         Some(digits) => match std::str::from_utf8(digits)
             .ok()
             .and_then(|d| d.parse().ok())
@@ -230,7 +246,7 @@ fn parse(url: &[u8]) -> Result<Url, &'static str> {
         port: number,
         has_port: port.is_some(),
         addr,
-        host_header: if port.is_some() && number != 80 {
+        host_header: if port.is_some() && number != usual {
             authority.to_vec()
         } else {
             host.to_vec()

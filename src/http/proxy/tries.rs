@@ -13,7 +13,7 @@ use super::{
     upgrade,
 };
 use crate::{
-    common::{addr::Addr, clock, errno::Errno},
+    common::{addr::Addr, clock},
     conf::model::{Level, Proxy},
     http::{
         exchange::{Exchange, UpstreamContext},
@@ -21,6 +21,7 @@ use crate::{
         output,
         phases::{CLIENT_CLOSED, Next},
     },
+    tls::failure,
     upstream::{Lease, Limits, Outcome, PickCx, Released, Tries},
 };
 
@@ -43,7 +44,7 @@ pub(super) async fn run<'g>(
         .map(|key| key.to_vec(x))
         .unwrap_or_default();
     loop {
-        let lease = match pick(x, &mut tries, &hash_key, &built) {
+        let lease = match pick(x, &mut tries, &target, &hash_key, &built) {
             Ok(lease) => lease,
             Err(next) => return next,
         };
@@ -92,6 +93,7 @@ fn bind(x: &mut Exchange<'_>, proxy: &Proxy) -> Option<Addr> {
 fn pick<'g>(
     x: &mut Exchange<'g>,
     tries: &mut Tries,
+    target: &Target,
     hash_key: &[u8],
     built: &Built,
 ) -> Result<Lease, Next<'g>> {
@@ -110,7 +112,7 @@ fn pick<'g>(
         Err(none) => none.name.clone(),
     };
     x.upstream = Some(UpstreamContext {
-        scheme: "http://",
+        scheme: if target.tls { "https://" } else { "http://" },
         peer: name.clone(),
         request: Rc::clone(&built.head),
         uri: built.uri.clone(),
@@ -349,8 +351,5 @@ pub(super) fn release(
 
 /// Logs a failed read from the upstream.
 pub(super) fn log_recv(x: &Exchange<'_>, error: &std::io::Error) {
-    x.log(
-        Level::Error,
-        format_args!("recv() failed ({})", Errno(error)),
-    );
+    x.log(Level::Error, format_args!("{}", failure("recv()", error)));
 }

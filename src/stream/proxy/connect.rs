@@ -7,11 +7,15 @@ use std::{
     io,
     pin::pin,
     sync::Arc,
-    task::{Poll, ready},
+    task::{Context, Poll, ready},
 };
 
+use super::tls::Tls;
 use crate::{
-    common::{addr::Addr, clock},
+    common::{
+        addr::Addr,
+        clock::{self, Now},
+    },
     conf::{address::parse_addr_port, model::Level},
     net::{
         Io,
@@ -68,15 +72,12 @@ pub(super) async fn run<D: Downstream>(
     bind: Option<Addr>,
 ) -> Result<Peer, u16> {
     let options = options(s, bind);
+    let tls = Tls::of(s, group.name())?;
     let (mut tries, hash_key) = walk(s, group);
     loop {
         let mut lease = pick(s, &mut tries, &hash_key)?;
-        match attempt(s, &lease, &options).await {
+        match attempt(s, &lease, &options, tls.as_ref()).await {
             Ok(io) => {
-                if s.server.core.tcp_nodelay {
-                    // Without it small pieces are later, not lost.
-                    drop(io.set_nodelay(true));
-                }
                 connected(s, || io.local_addr(), &mut lease);
                 lease.alive();
                 return Ok(Peer { io, lease });
@@ -146,16 +147,35 @@ pub(in crate::stream) fn pick<D: Downstream>(
     })
 }
 
-/// Connects to one peer.
+/// Connects to one peer, with the handshake if there is to be one.
 async fn attempt<D: Downstream>(
     s: &mut Session<'_, D>,
     lease: &Lease,
     options: &ConnectOptions,
+    tls: Option<&Tls>,
 ) -> Result<Io, Fail> {
     let deadline = clock::now().after(s.server.proxy.connect_timeout);
     let mut connecting = pin!(connect(&lease.peer().addr, options));
-    let result = poll_fn(|cx| {
-        if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+    let result = within(s, deadline, |cx| connecting.as_mut().poll(cx)).await?;
+    let io = result.map_err(|error| refused(s, &error))?;
+    if s.server.core.tcp_nodelay {
+        // Without it small pieces are later, not lost.
+        drop(io.set_nodelay(true));
+    }
+    match tls {
+        None => Ok(io),
+        Some(tls) => tls.handshake(s, (&lease.peer().text, io), deadline).await,
+    }
+}
+
+/// Waits for a step on the way to a peer until `deadline`.
+pub(super) async fn within<D: Downstream, T>(
+    s: &mut Session<'_, D>,
+    deadline: Now,
+    mut step: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Result<T, Fail> {
+    let done = poll_fn(|cx| {
+        if let Poll::Ready(result) = step(cx) {
             return Poll::Ready(Ok(Some(result)));
         }
         if s.thread.is_ending() {
@@ -165,17 +185,13 @@ async fn attempt<D: Downstream>(
         Poll::Ready(Ok(None))
     })
     .await?;
-    match result {
-        Some(Ok(io)) => Ok(io),
-        Some(Err(error)) => Err(refused(s, &error)),
-        None => {
-            s.log(
-                Level::Error,
-                format_args!("upstream timed out (110: Connection timed out)"),
-            );
-            Err(Fail::Peer)
-        }
-    }
+    done.ok_or_else(|| {
+        s.log(
+            Level::Error,
+            format_args!("upstream timed out (110: Connection timed out)"),
+        );
+        Fail::Peer
+    })
 }
 
 /// The try has its connection; `local` is our side's address.

@@ -1,7 +1,7 @@
 //! The proxy: a session with an upstream for a session with a client.
 //!
 //! ```text
-//! target -> Tries { peer -> connection, or next try } -> PROXY header -> relay
+//! target -> Tries { peer -> connection, perhaps TLS, or next try } -> PROXY header -> relay
 //! ```
 //! Mirrors `stream/ngx_stream_proxy_module.c`.
 
@@ -10,6 +10,7 @@ pub(super) mod connect;
 pub(super) mod rate;
 pub(super) mod relay;
 pub(super) mod target;
+mod tls;
 mod way;
 
 use std::sync::Arc;

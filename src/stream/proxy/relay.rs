@@ -9,18 +9,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{connect::Peer, rate::Rate, way::Way};
+use super::{connect::Peer, rate::Rate, tls, way::Way};
 use crate::{
-    common::{
-        clock::{self, Now},
-        errno::Errno,
-    },
-    conf::{
-        model::{Level, ProxyProtocol},
-        value,
-    },
-    net::{Io, connect::is_network_error, proxy_protocol::write},
+    common::clock::{self, Now},
+    conf::{model::Level, value},
+    net::{Io, connect::is_network_error},
     stream::session::{Action, Downstream, Session},
+    tls::failure,
     upstream::Outcome,
     vars::Template,
 };
@@ -58,19 +53,25 @@ enum End {
 /// Passes bytes both ways until the end; the session's status. The session began in second `start` of the day's clock.
 pub(super) async fn run(s: &mut Session<'_, Io>, peer: Peer, start: i64) -> u16 {
     let conf = &*s.server.proxy;
-    let first = match conf.protocol {
-        ProxyProtocol::Off => Vec::new(),
-        ProxyProtocol::V1 => write::version1(&s.client.addr, s.local()),
-        ProxyProtocol::V2 => write::version2(&s.client.addr, s.local(), false),
-    };
+    let header = tls::header(s);
+    let is_plain = peer.io.is_plain();
+    // It has gone before the handshake otherwise.
+    let first = if is_plain { &*header } else { b"" };
     let mut relay = Relay {
         peer,
-        up: Way::new(rate(s, &conf.upload_rate, start), &first),
+        up: Way::new(rate(s, &conf.upload_rate, start), first),
         down: Way::new(rate(s, &conf.download_rate, start), b""),
         deadline: None,
         has_begun: false,
     };
-    drop(first);
+    if !is_plain {
+        relay.up.written = header.len() as u64;
+    }
+    drop(header);
+    if !is_plain || !s.downstream.is_plain() {
+        relay.up.keep_in_memory();
+        relay.down.keep_in_memory();
+    }
     let end = poll_fn(|cx| relay.poll(s, cx)).await;
     relay.finish(s, end)
 }
@@ -131,12 +132,12 @@ impl Relay {
         let (size, pipes) = (s.server.proxy.buffer_size, &s.thread.pipes);
         let (near, far) = (&mut s.downstream, &mut self.peer.io);
         let down = self.down.poll((&mut *far, &mut *near), size, pipes, cx);
-        if down && let Some(end) = self.after_down(s, cx) {
+        if (down || self.down.is_ending()) && let Some(end) = self.after_down(s, cx) {
             return (true, Some(end));
         }
         let (near, far) = (&mut s.downstream, &mut self.peer.io);
         let up = self.up.poll((near, far), size, pipes, cx);
-        if up && let Some(end) = self.after_up(s, cx) {
+        if (up || self.up.is_ending()) && let Some(end) = self.after_up(s, cx) {
             return (true, Some(end));
         }
         (down || up, None)
@@ -239,11 +240,13 @@ fn pass_end_on(half_close: bool, way: &mut Way, to: &mut Io, cx: &mut Context<'_
     if !half_close || !way.eof || way.is_shut || way.holds() {
         return None;
     }
-    way.is_shut = true;
     match to.poll_shutdown(cx) {
-        Poll::Ready(Err(_)) => Some(End::Failed),
-        _ => None,
+        Poll::Ready(Err(_)) => return Some(End::Failed),
+        Poll::Ready(Ok(())) => way.is_shut = true,
+        // The good-bye of TLS waits for room.
+        Poll::Pending => {}
     }
+    None
 }
 
 fn disconnected(s: &Session<'_, Io>, side: &str) {
@@ -259,11 +262,13 @@ pub(in crate::stream) fn report<D: Downstream>(
     error: &io::Error,
 ) {
     let of_client = matches!(action, Action::ReadingFromClient | Action::SendingToClient);
-    let level = match (is_network_error(error), of_client) {
+    // What is none of the system's comes from the other side too: a fault of TLS.
+    let is_network = error.raw_os_error().is_none() || is_network_error(error);
+    let level = match (is_network, of_client) {
         (true, true) => Level::Info,
         (true, false) => Level::Error,
         (false, _) => Level::Alert,
     };
     s.action = action;
-    s.log(level, format_args!("{call} failed ({})", Errno(error)));
+    s.log(level, format_args!("{}", failure(call, error)));
 }

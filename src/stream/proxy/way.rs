@@ -55,6 +55,16 @@ impl Way {
         !self.buf.is_empty() || self.bulk.holds()
     }
 
+    /// Bytes have to pass through memory: a side speaks TLS.
+    pub(super) fn keep_in_memory(&mut self) {
+        self.bulk = Bulk::impossible();
+    }
+
+    /// The end is still to be passed on, if it is to be at all.
+    pub(super) fn is_ending(&self) -> bool {
+        self.eof && !self.is_shut && !self.holds()
+    }
+
     /// Nothing is read before this moment, because of a limit.
     pub(super) fn pausing(&mut self, now: Now) -> Option<Now> {
         self.rate.as_mut()?.pausing(now)

@@ -19,10 +19,13 @@ use crate::{
 const WORTH: u64 = 2 * LARGE as u64;
 
 impl Relay<'_, '_> {
-    /// Whether the body goes to the client as it comes: no filter, no chunks, no limit.
+    /// Whether the body goes to the client as it comes: no filter, no chunks, no limit, no TLS.
     pub(super) fn is_plain(&self) -> bool {
         let response = &self.x.response;
-        !response.chunked
+        let conn = self.attempt.as_ref().and_then(|attempt| attempt.conn.as_ref());
+        self.x.conn.io.is_plain()
+            && conn.is_some_and(|conn| conn.io.is_plain())
+            && !response.chunked
             && response.filters.range.is_none()
             && response.filters.gzip.is_none()
             && self.write_limit.is_none()

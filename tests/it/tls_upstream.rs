@@ -1,0 +1,250 @@
+//! TLS to upstreams: who is trusted, what they are told, and what connections are shared.
+
+use crate::support::{Conn, Subject, both, ours, tls::with_certificates};
+
+/// Chains under testdata/tls/chains, and what else the proxy is told about them.
+const CHAINS: [(&str, &str); 45] = [
+    ("good", ""),
+    ("good", "proxy_ssl_verify_depth 0;"),
+    ("good", "proxy_ssl_name www.example.com:443;"),
+    ("good", "proxy_ssl_name example.com;"),
+    ("good", "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;"),
+    ("deep", "proxy_ssl_verify_depth 2;"),
+    ("deep", ""),
+    ("deep", "proxy_ssl_verify_depth 0;"),
+    ("disordered", "proxy_ssl_verify_depth 2;"),
+    ("middle", ""),
+    ("middle", "proxy_ssl_verify_depth 0;"),
+    ("middle", "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;"),
+    ("whole", ""),
+    ("whole", "proxy_ssl_trusted_certificate {{tls}}/ca.crt;"),
+    ("whole", "proxy_ssl_trusted_certificate {{tls}}/ca.crt; proxy_ssl_verify_depth 0;"),
+    ("missing", ""),
+    ("missing", "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;"),
+    ("cut", "proxy_ssl_verify_depth 2;"),
+    ("muted", ""),
+    ("unmuted", ""),
+    ("inside", ""),
+    ("outside", "proxy_ssl_name www.example.org;"),
+    ("excluded", "proxy_ssl_name a.bad.example.com;"),
+    ("aged", ""),
+    ("expired", ""),
+    ("expired", "proxy_ssl_trusted_certificate {{tls}}/ca.crt;"),
+    ("early", ""),
+    ("client", ""),
+    ("any", "proxy_ssl_name any;"),
+    ("usage", "proxy_ssl_name usage;"),
+    ("critical", "proxy_ssl_name critical;"),
+    ("address", "proxy_ssl_name 127.0.0.1;"),
+    ("address", "proxy_ssl_name address;"),
+    ("sha1", ""),
+    ("old", ""),
+    ("alone", ""),
+    ("alone", "proxy_ssl_trusted_certificate {{tls}}/ca.crt;"),
+    ("mimic", ""),
+    ("revoked", ""),
+    ("revoked", "proxy_ssl_crl {{tls}}/chains/root.crl;"),
+    ("good", "proxy_ssl_crl {{tls}}/chains/root.crl;"),
+    ("good", "proxy_ssl_crl {{tls}}/chains/old.crl;"),
+    ("middle", "proxy_ssl_crl {{tls}}/chains/root.crl;"),
+    ("middle", "proxy_ssl_crl {{tls}}/chains/both.crl;"),
+    ("alone", "proxy_ssl_crl {{tls}}/chains/both.crl;"),
+];
+
+/// Every chain has the verdict that it has from nginx, with its number and its words. Without sessions: nginx believes what
+/// other settings have found out.
+#[test]
+fn verdicts_on_chains() {
+    let mut servers = String::new();
+    let mut locations = String::new();
+    let mut known: Vec<&str> = CHAINS.iter().map(|(name, _)| *name).collect();
+    known.sort_unstable();
+    known.dedup();
+    for name in known {
+        servers += &format!(
+            "server {{ listen unix:{{{{dir}}}}/{name} ssl; ssl_ciphers HIGH:@SECLEVEL=0;
+                ssl_certificate_key {{{{tls}}}}/chains/leaf.key;
+                ssl_certificate {{{{tls}}}}/chains/{name}.pem; location / {{ return 200 fine; }} }}"
+        );
+    }
+    for (index, (name, more)) in CHAINS.iter().enumerate() {
+        let default = |directive: &str, value: &str| {
+            let is_said = more.contains(directive);
+            if is_said { String::new() } else { format!("{directive} {value};") }
+        };
+        let host = default("proxy_ssl_name", "www.example.com");
+        let trust = default("proxy_ssl_trusted_certificate", "{{tls}}/chains/trusted.pem");
+        locations += &format!(
+            "location =/{index} {{ proxy_pass https://unix:{{{{dir}}}}/{name}; {host} {trust} {more} }}"
+        );
+    }
+    let conf = with_certificates(&format!(
+        "proxy_ssl_verify on; proxy_ssl_session_reuse off; {servers} server {{ listen {{{{listen}}}}; {locations} }}"
+    ));
+    let verdicts = both(&conf, |s: &mut Subject| {
+        let verdict = |(index, row): (usize, &(&'static str, &'static str))| {
+            let why = match s.get(&format!("/{index}")).status() {
+                200 => "good".to_owned(),
+                _ => s.error(&format!("request: \"GET /{index} ")),
+            };
+            format!("{} {}: {why}", row.0, row.1)
+        };
+        CHAINS.iter().enumerate().map(verdict).collect::<Vec<_>>()
+    });
+    let count = |words: &str| verdicts.iter().filter(|verdict| verdict.contains(words)).count();
+    assert!(count(": good") >= 10 && count("(23:certificate revoked)") == 1, "{verdicts:#?}");
+}
+
+const CERTIFICATE: &str = "ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;";
+
+fn conf(rest: &str) -> String {
+    with_certificates(&format!("{CERTIFICATE}{rest}"))
+}
+
+/// Upstreams are told a host's name when they are to be told, and never an address or a port.
+#[test]
+fn names_that_upstreams_are_told() {
+    let conf = conf("
+        upstream group_1 { server {{listen_tls}}; }
+        server { listen {{listen_tls}} ssl; return 200 '$ssl_server_name $http_host'; }
+        server { listen {{listen}};
+            location /off { proxy_pass https://{{listen_tls}}; proxy_ssl_name example.com; }
+            proxy_ssl_server_name on;
+            location /group { proxy_pass https://group_1; }
+            location /address { proxy_pass https://{{listen_tls}}; }
+            location /fixed { proxy_pass https://{{listen_tls}}; proxy_ssl_name example.com; }
+            location /port { proxy_pass https://{{listen_tls}}; proxy_ssl_name example.com:443; }
+            location /six { proxy_pass https://{{listen_tls}}; proxy_ssl_name [::1]:443; }
+            location /variable { proxy_pass https://{{listen_tls}}; proxy_ssl_name $arg_name; }
+            location /host { proxy_pass https://group_1; proxy_ssl_name $proxy_host; proxy_set_header Host $proxy_host:$proxy_port; }
+            location /any { proxy_pass https://$arg_to; } }");
+    let told = both(&conf, |s: &mut Subject| {
+        let to = s.address("listen_tls");
+        ["/off", "/group", "/address", "/fixed", "/port", "/six", "/variable?name=a_b.example", "/variable", "/host"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([format!("/any?to=group_1"), format!("/any?to={to}/x")])
+            .map(|target| s.get(&target).text())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(told[0], " <listen_tls>");
+    assert_eq!(told[1], "group_1 group_1");
+}
+
+fn plain(conn: &mut Conn) {
+    conn.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    conn.wait_close();
+}
+
+fn silent(conn: &mut Conn) {
+    conn.wait_close();
+}
+
+/// A peer that does not shake hands has failed: what it says is no response, and the next one is asked.
+#[test]
+fn peers_that_do_not_shake_hands() {
+    let conf = conf("
+        upstream u { server {{plain}}; server {{close}}; server {{listen_tls}} backup; }
+        server { listen {{listen_tls}} ssl; return 200 good; }
+        log_format f '$status $upstream_status $upstream_addr'; access_log {{dir}}/f.log f;
+        server { listen {{listen}}; proxy_connect_timeout 300ms;
+            location /next { proxy_pass https://u; }
+            location /plain { proxy_pass https://{{plain}}; }
+            location /close { proxy_pass https://{{close}}; }
+            location /silent { proxy_pass https://{{silent}}; } }");
+    let seen = both(&conf, |s: &mut Subject| {
+        s.backend("plain", plain);
+        s.backend("close", |conn| conn.finish());
+        s.backend("silent", silent);
+        let answers = ["/next", "/plain", "/close", "/silent"].map(|target| s.get(target).status());
+        // The library's own words are between the brackets.
+        let words = ["/plain", "/close", "/silent"].map(|target| {
+            let line = s.error(&format!("request: \"GET {target} "));
+            let (start, rest) = line.split_once("(SSL: ").unwrap_or((&line, ""));
+            let end = rest.find(") while").map_or("", |at| &rest[at..]);
+            format!("{start}{end}")
+        });
+        (answers, words, s.log("f.log", 5))
+    });
+    assert_eq!(seen.0, [200, 502, 502, 504]);
+}
+
+/// Sessions are resumed with the peer that they are of, unless that is off.
+#[test]
+fn sessions_are_resumed() {
+    let conf = conf("
+        upstream u { server {{listen_tls}}; keepalive 0; }
+        server { listen {{listen_tls}} ssl; ssl_session_cache shared:s:1m; return 200 $ssl_session_reused$ssl_protocol; }
+        server { listen {{listen}};
+            location /new { proxy_pass https://u; }
+            location /old { proxy_pass https://u; proxy_ssl_protocols TLSv1.2; }
+            location /off { proxy_pass https://u; proxy_ssl_session_reuse off; } }");
+    let seen = ours(&conf, |s: &mut Subject| {
+        ["/new", "/old", "/off"].map(|target| [0; 3].map(|_| s.get(target).text()))
+    });
+    assert_eq!(seen[0], [".TLSv1.3", "rTLSv1.3", "rTLSv1.3"]);
+    assert_eq!(seen[1], [".TLSv1.2", "rTLSv1.2", "rTLSv1.2"]);
+    assert_eq!(seen[2], [".TLSv1.3"; 3]);
+}
+
+/// K4: a connection is shared only by what would have made the same one.
+#[test]
+fn connections_are_shared_by_what_is_alike() {
+    let conf = conf("
+        upstream u { server {{listen_tls}}; keepalive 8; }
+        server { listen {{listen_tls}} ssl; return 200 '$connection_requests $ssl_server_name'; }
+        server { listen {{listen}}; proxy_ssl_server_name on;
+            location /a { proxy_pass https://u; proxy_ssl_name $arg_n; }
+            location /b { proxy_pass https://u; proxy_ssl_name $arg_n; }
+            location /verify { proxy_pass https://u; proxy_ssl_name $arg_n; proxy_ssl_verify on;
+                proxy_ssl_trusted_certificate {{tls}}/chains/root.pem; } }");
+    let seen = ours(&conf, |s: &mut Subject| {
+        let one = ["/a?n=a", "/a?n=a", "/b?n=a", "/a?n=b", "/a?n=b", "/a?n=a"].map(|target| s.get(target).text());
+        (one, s.get("/verify?n=a").status())
+    });
+    assert_eq!(seen.0, ["1 a", "2 a", "3 a", "1 b", "2 b", "4 a"]);
+    assert_eq!(seen.1, 502);
+}
+
+/// Bodies of any length pass both ways, and the connection is used again.
+#[test]
+fn bodies_pass_both_ways() {
+    let conf = conf("
+        server { listen {{listen_tls}} ssl; root {{dir}};
+            location /sent { client_max_body_size 9m; proxy_pass http://{{b}}; }
+            location / { } }
+        server { listen {{listen}}; client_max_body_size 9m;
+            location / { proxy_pass https://{{listen_tls}}; }
+            location /unbuffered/ { proxy_pass https://{{listen_tls}}/; proxy_buffering off; proxy_request_buffering off; } }");
+    both(&conf, |s: &mut Subject| {
+        s.backend("b", |conn| {
+            while let Some(request) = conn.request() {
+                let length = request.body.len().to_string();
+                conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}", length.len()));
+            }
+        });
+        let body: Vec<u8> = (0..3_000_000u32).map(|n| n.to_be_bytes()[3 - (n % 3) as usize]).collect();
+        std::fs::write(s.path("long"), &body).unwrap();
+        let received = ["/long", "/unbuffered/long"].map(|target| s.get(target).body == body);
+        let text = "x".repeat(2_000_000);
+        let sent = ["/sent", "/unbuffered/sent"].map(|target| s.ask("POST", target, &text).text());
+        (received, sent)
+    });
+}
+
+/// Addresses in answers, and times of connections.
+#[test]
+fn redirects_and_times() {
+    let conf = conf("
+        upstream u { server {{listen_tls}}; }
+        log_format f '$upstream_connect_time $upstream_header_time'; access_log off;
+        server { listen {{listen_tls}} ssl; location / { return 302 https://u/x; } location /b { return 302 $scheme://u/b/x; } location /p { return 302 http://u/x; } }
+        server { listen {{listen}}; access_log {{dir}}/f.log f;
+            location /r/ { proxy_pass https://u; }
+            location /b/ { proxy_pass https://u/b/; }
+            location /p { proxy_pass https://u; } }");
+    both(&conf, |s: &mut Subject| {
+        let moved = ["/r/", "/b/", "/p"].map(|target| s.get(target).header("Location").map(|to| s.mask(to)));
+        (moved, s.log("f.log", 3).len())
+    });
+}
