@@ -14,6 +14,7 @@ use crate::{
     conf::{self, LoadOptions, model},
     log::{self, Logs},
     process::{self, Inherited, Startup},
+    tls::Contexts,
 };
 
 /// Where things are when the command line does not say. DIFFERS(paths): they are ours, beside those of an nginx.
@@ -255,16 +256,24 @@ fn act(
     inherited: Inherited,
 ) -> Option<ExitCode> {
     process::warn(&startup.logs, &config.warnings);
+    // nginx loads certificates while it reads.
+    let tls = match Contexts::new(&config, None) {
+        Ok(tls) => tls,
+        Err(message) => {
+            process::emerg(&startup.logs, &message);
+            return signal_all_the_same(arguments, &startup.options, &startup.logs);
+        }
+    };
     syntax_is_ok(arguments, &startup.options);
     if let (Some(signal), false) = (&arguments.signal, arguments.test) {
         let sent = process::send_signal(signal, &config.main.pid, &startup.logs);
         return sent.then_some(ExitCode::SUCCESS);
     }
     if !arguments.test {
-        return process::run(config, startup, inherited);
+        return process::run(config, tls, startup, inherited);
     }
     let file = startup.options.file.display().to_string();
-    let config = process::test(config, &startup.logs)?;
+    let config = process::test(config, tls, &startup.logs)?;
     if !arguments.quiet {
         say(&format!("configuration file {file} test is successful"));
     }

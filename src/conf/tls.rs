@@ -1,6 +1,6 @@
 //! What a configuration asks of TLS and HTTP/2, which is read and checked but not spoken yet.
 
-use super::model::{Config, Http, Ocsp, ProxyVersion, Ssl, Stream, VerifyClient};
+use super::model::{Config, Http, Ocsp, ProxyVersion, Ssl, Stream};
 
 /// The first thing that needs them.
 pub(super) fn wanted(config: &Config) -> Option<&'static str> {
@@ -11,7 +11,6 @@ pub(super) fn wanted(config: &Config) -> Option<&'static str> {
 /// What servers of `listen ... ssl` ask for and do not get yet.
 fn missing(ssl: &Ssl) -> Option<&'static str> {
     let wanted = [
-        (ssl.verify_client != VerifyClient::Off, "ssl_verify_client"),
         (ssl.ocsp != Ocsp::Off, "ssl_ocsp"),
         (ssl.stapling, "ssl_stapling"),
         (ssl.early_data, "ssl_early_data"),

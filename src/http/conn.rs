@@ -4,13 +4,19 @@ use std::{
     cell::OnceCell,
     future::poll_fn,
     io,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use super::out::Out;
 use crate::{
-    common::{addr::Addr, buffer::Buf, clock::Now},
+    common::{
+        addr::Addr,
+        buffer::Buf,
+        clock::{self, Now},
+    },
     net::{Arrival, Io, Timer, client::Client, proxy_protocol::Header},
+    tls::{Facts, ServerContext},
 };
 
 /// A client's connection.
@@ -42,6 +48,8 @@ pub(super) struct Conn {
     pub wakes_at_shutdown: bool,
     /// When silence in a tunnel is too long.
     pub tunnel_deadline: Option<Now>,
+    /// With whose settings TLS is spoken.
+    pub tls: Option<Arc<ServerContext>>,
     local: OnceCell<Addr>,
 }
 
@@ -86,8 +94,19 @@ impl Conn {
             eof: false,
             wakes_at_shutdown: false,
             tunnel_deadline: None,
+            tls: None,
             local: local.map_or_else(OnceCell::new, OnceCell::from),
         }
+    }
+
+    /// What there is to know of the client's TLS, if it speaks it.
+    pub(super) fn tls(&self) -> Option<Facts<'_>> {
+        let io = self.io.tls()?;
+        Some(Facts {
+            session: io.session(),
+            context: self.tls.as_deref(),
+            now: clock::wall().secs,
+        })
     }
 
     /// The address that the client connected to; asked of the system once.
@@ -136,8 +155,7 @@ impl Conn {
                 if let Poll::Ready(result) = out.poll_write(&mut self.io, u64::MAX, cx) {
                     return Poll::Ready(result.map(|n| self.sent += n).map_err(ConnError::from));
                 }
-                let deadline =
-                    *deadline.get_or_insert_with(|| crate::common::clock::now().after(timeout));
+                let deadline = *deadline.get_or_insert_with(|| clock::now().after(timeout));
                 ready!(self.timer.poll(cx, Some(deadline)));
                 Poll::Ready(Err(ConnError::Timeout))
             })

@@ -269,16 +269,21 @@ impl Out {
         Ok(())
     }
 
+    /// Drops `n` bytes from the front. With TLS they may be more than what the last write was given: those that an earlier
+    /// one began with, which have gone to a file since.
     fn consume(&mut self, mut n: usize) {
         self.bytes -= n as u64;
-        self.in_memory -= n as u64;
         while let Some(piece) = self.pieces.front_mut() {
             let len = usize::try_from(piece.len()).unwrap_or(usize::MAX);
+            let taken = n.min(len);
+            if piece.memory().is_some() {
+                self.in_memory -= taken as u64;
+            }
             if n < len {
                 piece.consume(n);
                 return;
             }
-            n -= len;
+            n -= taken;
             self.pieces.pop_front();
             if n == 0 {
                 return;
@@ -317,6 +322,29 @@ mod tests {
         assert_eq!(out.in_memory(), 6500);
         assert_eq!(spill(&mut out), (1, 0, 8000), "only what is new is written");
         assert_eq!(out.bytes, 6500);
+    }
+
+    #[test]
+    fn what_was_sealed_before_it_was_spilled_is_gone() {
+        let file = Rc::new(tempfile::tempfile().unwrap());
+        let mut out = Out::default();
+        for _ in 0..2 {
+            out.push_vec(vec![b'x'; 2000]);
+        }
+        let mut end = 0;
+        out.spill(&mut |bytes| {
+            file.write_all_at(bytes, end)?;
+            let (offset, len) = (end, bytes.len() as u64);
+            end += len;
+            let file = Rc::clone(&file);
+            Ok(Piece::File { file, offset, len })
+        })
+        .unwrap();
+        out.push_vec(vec![b'y'; 2000]);
+        out.consume(4500);
+        assert_eq!((out.bytes, out.in_memory()), (1500, 1500));
+        out.consume(1500);
+        assert!(out.is_empty() && out.in_memory() == 0);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use rustls::server::ClientHello;
 use super::{conn::Conn, exchange::Exchange, thread::Thread};
 use crate::{
     common::{buffer::Buf, clock::Now},
-    conf::model::{Level, Listen, Server},
-    net::tls as net_tls,
-    tls::ServerContext,
+    conf::model::{Level, Listen, Server, VerifyClient},
+    net::{TlsIo, tls as net_tls},
+    tls::{ServerContext, Verdict},
 };
 
 /// The first byte of a TLS record with a handshake message; a greeting of SSL 2 has the highest bit set.
@@ -33,8 +33,10 @@ pub(super) async fn handshake(
     deadline: Now,
 ) -> Option<Box<Conn>> {
     let mut conn = *conn;
+    let mut chosen = None;
     let choose = |hello: &ClientHello<'_>| {
         let context = choose(thread, listen, hello)?;
+        chosen = Some(context.clone());
         (!context.rejects).then(|| context.http(false))
     };
     let (io, done) =
@@ -42,6 +44,7 @@ pub(super) async fn handshake(
     let Err(failure) = done else {
         conn.buf = Buf::default();
         conn.io = io;
+        conn.tls = chosen;
         return Some(Box::new(conn));
     };
     let sink = thread.live.error_sink(&listen.default_server.location);
@@ -84,12 +87,45 @@ pub(super) fn server<'g>(listen: &'g Listen, conn: &Conn) -> &'g Arc<Server> {
 
 /// The status with which a request is refused because of how its connection came to be.
 pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
-    if x.listen.ssl && x.conn.io.is_plain() {
+    if !x.listen.ssl {
+        return None;
+    }
+    let Some(facts) = x.conn.tls() else {
         x.log(
             Level::Info,
             format_args!("client sent plain HTTP request to HTTPS port"),
         );
         return Some(497);
+    };
+    if x.server.ssl.verify_client == VerifyClient::Off {
+        return None;
     }
-    None
+    let asked = x.conn.io.tls().and_then(TlsIo::server_name);
+    if asked.is_some_and(|asked| !asked.as_bytes().eq_ignore_ascii_case(&x.request.host)) {
+        x.log(
+            Level::Info,
+            format_args!(
+                "client attempted to request the server name different from the one that was negotiated"
+            ),
+        );
+        return Some(421);
+    }
+    let verdict = facts.verdict();
+    match verdict {
+        _ if facts.context.is_none_or(|context| context.admits(verdict)) => None,
+        Verdict::Bad(error) => {
+            x.log(
+                Level::Info,
+                format_args!("client SSL certificate verify error: {error}"),
+            );
+            Some(495)
+        }
+        _ => {
+            x.log(
+                Level::Info,
+                format_args!("client sent no required SSL certificate"),
+            );
+            Some(496)
+        }
+    }
 }

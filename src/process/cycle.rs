@@ -42,17 +42,17 @@ pub(super) enum Before<'a> {
 
 impl Cycle {
     /// Opens everything that `config` needs. None: it failed, and `sink` (or already the new error log) has the reason.
-    pub(super) fn open(config: Config, before: &Before<'_>, sink: ErrorSink) -> Option<Self> {
+    pub(super) fn open(
+        config: Config,
+        tls: Contexts,
+        before: &Before<'_>,
+        sink: ErrorSink,
+    ) -> Option<Self> {
         let emerg = |message: String| sink.emit(Level::Emerg, None, format_args!("{message}"));
         let main = &config.main;
         if let Some(text) = main.worker_cpu_affinity.warning(main.worker_processes) {
             sink.emit(Level::Warn, None, format_args!("{text}"));
         }
-        let older = match before {
-            Before::Cycle(old) => Some(&old.tls),
-            Before::Test | Before::Start(_) => None,
-        };
-        let tls = Contexts::new(&config, older).map_err(emerg).ok()?;
         let user = User::of(&config.main).map_err(emerg).ok()?;
         match before {
             Before::Test => pid::touch(&config.main.pid).map_err(emerg).ok()?,

@@ -32,6 +32,7 @@ use crate::{
         model::{Config, Level},
     },
     log::{self, Logs},
+    tls::Contexts,
 };
 use cycle::{Before, Cycle};
 pub use inherit::Inherited;
@@ -87,8 +88,8 @@ pub fn warn(logs: &Logs, warnings: &[String]) {
 }
 
 /// Opens and closes everything that `config` names (`-t`); None: something failed, which is logged.
-pub fn test(config: Config, logs: &Logs) -> Option<Arc<Config>> {
-    Cycle::open(config, &Before::Test, logs.main()).map(|cycle| cycle.config)
+pub fn test(config: Config, tls: Contexts, logs: &Logs) -> Option<Arc<Config>> {
+    Cycle::open(config, tls, &Before::Test, logs.main()).map(|cycle| cycle.config)
 }
 
 /// Sends the master whose number is in the file `pid` the signal that a word of `-s` stands for; false when it failed,
@@ -125,9 +126,14 @@ pub fn send_signal(word: &str, pid: &Path, logs: &Logs) -> bool {
 }
 
 /// Serves until a signal ends it. None: it could not start, and why is logged.
-pub fn run(config: Config, startup: Startup, mut inherited: Inherited) -> Option<ExitCode> {
+pub fn run(
+    config: Config,
+    tls: Contexts,
+    startup: Startup,
+    mut inherited: Inherited,
+) -> Option<ExitCode> {
     let listeners = inherited.listeners(startup.logs.main());
-    let cycle = Cycle::open(config, &Before::Start(&listeners), startup.logs.main())?;
+    let cycle = Cycle::open(config, tls, &Before::Start(&listeners), startup.logs.main())?;
     drop(listeners);
     let main = &cycle.config.main;
     let version = env!("CARGO_PKG_VERSION");

@@ -403,16 +403,13 @@ impl Worker {
 
 /// A new cycle for a reload. The error, which is logged, says why there is none; the old one goes on.
 pub(super) fn load(cycle: &Cycle, startup: &Startup) -> Result<Cycle, String> {
-    match conf::load(&startup.options) {
-        Ok(config) => {
-            super::warn(&cycle.logs, &config.warnings);
-            let new = Cycle::open(config, &Before::Cycle(cycle), cycle.logs.main());
-            new.ok_or_else(|| "the error log says why".to_owned())
-        }
-        Err(error) => {
-            let message = error.to_string();
-            super::emerg(&cycle.logs, &message);
-            Err(message)
-        }
-    }
+    let read = || -> Result<_, String> {
+        let config = conf::load(&startup.options).map_err(|error| error.to_string())?;
+        super::warn(&cycle.logs, &config.warnings);
+        let tls = Contexts::new(&config, Some(&cycle.tls))?;
+        Ok((config, tls))
+    };
+    let (config, tls) = read().inspect_err(|message| super::emerg(&cycle.logs, message))?;
+    let new = Cycle::open(config, tls, &Before::Cycle(cycle), cycle.logs.main());
+    new.ok_or_else(|| "the error log says why".to_owned())
 }

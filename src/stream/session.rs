@@ -17,6 +17,7 @@ use crate::{
     conf::model::{Level, Listen, StreamServer},
     log::ErrorSink,
     net::{Io, Timer, TlsIo, client::Client, proxy_protocol::Header},
+    tls::{Facts, ServerContext},
     upstream::Attempts,
     vars::Slots,
 };
@@ -85,6 +86,8 @@ pub(super) struct Session<'g, D> {
     pub slots: Slots,
     /// TLS's greeting, as far as `ssl_preread` has read it; None when it did not, or there was none.
     pub hello: Option<Box<ClientHello>>,
+    /// With whose settings TLS is spoken.
+    pub tls: Option<Arc<ServerContext>>,
     /// `$limit_conn_status`
     pub limit_status: Option<LimitStatus>,
     /// Its places in the tables of `limit_conn`.
@@ -188,6 +191,7 @@ impl<'g, D: Downstream> Session<'g, D> {
             action: Action::default(),
             slots: Slots::new(live.stream().slots.len()),
             hello: None,
+            tls: None,
             limit_status: None,
             places: SmallVec::new(),
             passes: 0,
@@ -207,6 +211,16 @@ impl<'g, D: Downstream> Session<'g, D> {
         }
         self.server = server;
         self.sink = self.live.error_sink(server);
+    }
+
+    /// What there is to know of the client's TLS, if it speaks it.
+    pub(super) fn tls(&self) -> Option<Facts<'_>> {
+        let io = self.downstream.tls()?;
+        Some(Facts {
+            session: io.session(),
+            context: self.tls.as_deref(),
+            now: clock::wall().secs,
+        })
     }
 
     /// The address that the client connected to; asked of the system once.

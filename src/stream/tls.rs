@@ -9,6 +9,7 @@ use crate::{
     common::{buffer::Buf, clock},
     conf::model::Level,
     net::{Io, tls},
+    tls::Verdict,
 };
 
 /// Goes through the handshake; the status with which the session ends when it fails.
@@ -18,6 +19,7 @@ pub(super) async fn handshake<'g>(
     let mut s = *s;
     let deadline = clock::now().after(s.server.ssl.handshake_timeout);
     let (live, listen, mut name) = (s.live, s.listen, None);
+    let mut chosen = None;
     let choose = |hello: &ClientHello<'_>| {
         name = hello
             .server_name()
@@ -30,6 +32,7 @@ pub(super) async fn handshake<'g>(
         let context = contexts
             .server(&server.ssl)
             .or_else(|| contexts.server(&listen.default_server.ssl))?;
+        chosen = Some(context.clone());
         (!context.rejects).then(|| context.stream())
     };
     let (io, done) = tls::accept(
@@ -46,10 +49,35 @@ pub(super) async fn handshake<'g>(
     if let Some(name) = name {
         s.set_server(name.as_bytes());
     }
+    s.tls = chosen;
     let done = done.map_err(|failure| {
         s.log(Level::Info, format_args!("{failure}"));
         500
     });
     s.action = Action::Initializing;
+    let done = done.and_then(|()| admit(&s));
     (s, done)
+}
+
+/// Whether the client's certificate is good enough.
+fn admit(s: &Session<'_, Io>) -> Result<(), u16> {
+    let Some(facts) = s.tls() else { return Ok(()) };
+    let verdict = facts.verdict();
+    match verdict {
+        _ if facts.context.is_none_or(|context| context.admits(verdict)) => Ok(()),
+        Verdict::Bad(error) => {
+            s.log(
+                Level::Info,
+                format_args!("client SSL certificate verify error: {error}"),
+            );
+            Err(500)
+        }
+        _ => {
+            s.log(
+                Level::Info,
+                format_args!("client sent no required SSL certificate"),
+            );
+            Err(500)
+        }
+    }
 }

@@ -53,8 +53,8 @@ impl<D: Downstream> Source for Session<'_, D> {
                 });
             }
             id if id.is_tls() => {
-                let io = self.downstream.tls();
-                return io.is_some_and(|io| tls::variable(io.session(), id, out));
+                let facts = self.tls();
+                return facts.is_some_and(|facts| tls::variable(&facts, id, out));
             }
             VarId::UpstreamAddr => return self.attempts.addr(out),
             VarId::UpstreamBytesReceived => return self.attempts.bytes_received(out),

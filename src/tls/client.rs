@@ -66,7 +66,9 @@ impl fmt::Debug for Identity {
 
 impl fmt::Debug for ClientContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientContext").field("trust", &self.trust).finish_non_exhaustive()
+        f.debug_struct("ClientContext")
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
     }
 }
 
@@ -112,7 +114,9 @@ impl ClientContext {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anybody(known)))
             .with_no_client_auth();
-        let texts = ssl.certificates().filter(|(certificate, _)| !certificate.is_empty());
+        let texts = ssl
+            .certificates()
+            .filter(|(certificate, _)| !certificate.is_empty());
         let fixed = match texts.and_then(|(a, b)| Some((a.as_literal()?, b.as_literal()?))) {
             None => None,
             Some((certificate, key)) => Some(Self::identity(ssl, certificate, key)?),
@@ -179,7 +183,10 @@ impl ClientContext {
             peer,
             identity: identity.map(|identity| identity.fingerprint),
         };
-        let mut configs = self.configs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut configs = self
+            .configs
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let make = || {
             let mut config = self.base.clone();
             config.resumption = match self.reuse {
@@ -196,12 +203,19 @@ impl ClientContext {
     }
 
     /// Whether the peer is who it should be (`proxy_ssl_verify`); `now` is in seconds of the day's clock.
-    pub fn check(&self, session: &rustls::Connection, name: &[u8], now: i64) -> Result<(), Mistrust> {
+    pub fn check(
+        &self,
+        session: &rustls::Connection,
+        name: &[u8],
+        now: i64,
+    ) -> Result<(), Mistrust> {
         let Some(trust) = &self.trust else {
             return Ok(());
         };
         let shown = session.peer_certificates().unwrap_or_default();
-        trust.verify(shown, Purpose::Server, now).map_err(Mistrust::Chain)?;
+        trust
+            .verify(shown, Purpose::Server, now)
+            .map_err(Mistrust::Chain)?;
         match shown.first() {
             Some(own) if verify::is_for(own, name) => Ok(()),
             _ => Err(Mistrust::Name(name.to_vec())),

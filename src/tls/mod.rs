@@ -3,8 +3,10 @@
 //! No socket is here: the bytes of a connection are [`crate::net::TlsIo`]'s business. Contexts are made by the master, who
 //! can read the keys. Mirrors `event/ngx_event_openssl.c` where it is about an `SSL_CTX`.
 
+mod certificate;
 mod ciphers;
 mod client;
+mod client_auth;
 mod pem;
 mod server;
 mod tickets;
@@ -14,7 +16,8 @@ mod words;
 
 pub use ciphers::{cipher_name, group_name};
 pub use client::{ClientContext, Fingerprint, Identity, Mistrust, without_port};
+pub use client_auth::Verdict;
 pub use server::{Contexts, ServerContext};
-pub use vars::variable;
+pub use vars::{Facts, variable};
 pub use verify::{Purpose, Trust, VerifyError};
 pub use words::{failure, handshake_failure};

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use rustls::{
-    ServerConfig, SignatureScheme, SupportedProtocolVersion,
+    Connection, ServerConfig, SignatureScheme, SupportedProtocolVersion,
     crypto::{CryptoProvider, aws_lc_rs::default_provider},
     server::{
         ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache,
@@ -18,6 +18,7 @@ use rustls::{
 use super::{
     ciphers,
     client::{self, ClientContext},
+    client_auth::{ClientAuth, Verdict},
     pem,
     tickets::{TicketKey, Tickets},
 };
@@ -87,7 +88,9 @@ fn clients(config: &Config) -> Result<HashMap<usize, Arc<ClientContext>>, String
     let mut clients = HashMap::new();
     let mut known: Vec<(Arc<UpstreamSsl>, Arc<ClientContext>)> = Vec::new();
     for ssl in wanted {
-        let alike = known.iter().find(|(other, _)| client::is_alike(other, &ssl));
+        let alike = known
+            .iter()
+            .find(|(other, _)| client::is_alike(other, &ssl));
         let context = match alike {
             Some((_, context)) => context.clone(),
             None => Arc::new(ClientContext::new(&ssl)?),
@@ -109,6 +112,7 @@ pub struct ServerContext {
     with_http2: Arc<ServerConfig>,
     /// The same with `ssl_alpn`.
     of_stream: Arc<ServerConfig>,
+    auth: Option<ClientAuth>,
     /// No handshake comes to a good end (`ssl_reject_handshake`).
     pub rejects: bool,
 }
@@ -143,11 +147,17 @@ impl ServerContext {
             &ssl.ecdh_curve,
             ssl.protocols,
         )?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions(ssl.protocols)?)
-            .map_err(|error| format!("SSL_CTX_new() failed (SSL: {error})"))?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Certificates(keys)));
+            .map_err(|error| format!("SSL_CTX_new() failed (SSL: {error})"))?;
+        let (auth, builder) = match ClientAuth::new(ssl)? {
+            Some((auth, verifier)) => (
+                Some(auth),
+                builder.with_client_cert_verifier(Arc::new(verifier)),
+            ),
+            None => (None, builder.with_no_client_auth()),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Certificates(keys)));
         config.ignore_client_order = ssl.prefer_server_ciphers;
         config.max_fragment_size = Some(ssl.buffer_size.clamp(64, 16384) + 5);
         config.session_storage = sessions(ssl);
@@ -169,8 +179,27 @@ impl ServerContext {
             config: Arc::new(config),
             with_http2: Arc::new(with_http2),
             of_stream: Arc::new(of_stream),
+            auth,
             rejects: ssl.reject_handshake,
         })
+    }
+
+    /// What became of the certificate of a client; `now` is in seconds of the day's clock.
+    pub fn judge(&self, session: &Connection, now: i64) -> Verdict {
+        let auth = self.auth.as_ref();
+        auth.map_or(Verdict::None, |auth| {
+            auth.judge(session.peer_certificates(), now)
+        })
+    }
+
+    /// Whether a client with this certificate may ask for something.
+    pub fn admits(&self, verdict: Verdict) -> bool {
+        self.auth.as_ref().is_none_or(|auth| auth.admits(verdict))
+    }
+
+    /// Whether certificates are asked for.
+    pub fn asks(&self) -> bool {
+        self.auth.is_some()
     }
 
     /// For handshakes of a server of `stream`.

@@ -12,7 +12,10 @@ pub fn handshake_failure(error: &io::Error) -> String {
         return "peer closed connection in SSL handshake".to_owned();
     }
     let tls = tls_error(error);
-    let why = tls.map_or_else(|| Errno(error).to_string(), |error| format!("SSL: {}", reason(error)));
+    let why = tls.map_or_else(
+        || Errno(error).to_string(),
+        |error| format!("SSL: {}", reason(error)),
+    );
     format!("SSL_do_handshake() failed ({why})")
 }
 
@@ -21,7 +24,11 @@ pub fn failure(call: &str, error: &io::Error) -> String {
     match tls_error(error) {
         None => format!("{call} failed ({})", Errno(error)),
         Some(error) => {
-            let call = if call == "recv()" { "SSL_read()" } else { "SSL_write()" };
+            let call = if call == "recv()" {
+                "SSL_read()"
+            } else {
+                "SSL_write()"
+            };
             format!("{call} failed (SSL: {})", reason(error))
         }
     }
@@ -85,7 +92,9 @@ mod tests {
     #[test]
     fn openssl_has_its_own_words() {
         let tls = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let text = handshake_failure(&tls(Error::AlertReceived(AlertDescription::HandshakeFailure)));
+        let text = handshake_failure(&tls(Error::AlertReceived(
+            AlertDescription::HandshakeFailure,
+        )));
         assert_eq!(
             text,
             "SSL_do_handshake() failed (SSL: error:0A000410:SSL routines::ssl/tls alert handshake failure:SSL alert number 40)"
@@ -94,7 +103,10 @@ mod tests {
         assert_eq!(text, "peer closed connection in SSL handshake");
         let text = failure("recv()", &io::Error::from_raw_os_error(104));
         assert_eq!(text, "recv() failed (104: Connection reset by peer)");
-        let text = failure("recv()", &tls(Error::AlertReceived(AlertDescription::CertificateRequired)));
+        let text = failure(
+            "recv()",
+            &tls(Error::AlertReceived(AlertDescription::CertificateRequired)),
+        );
         assert_eq!(
             text,
             "SSL_read() failed (SSL: error:0A00045C:SSL routines::tlsv13 alert certificate required:SSL alert number 116)"

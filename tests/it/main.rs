@@ -41,6 +41,6 @@ mod stream_proxy;
 mod stream_udp;
 mod stream_udp_life;
 mod timeouts;
-mod tls_upstream;
 mod tls;
+mod tls_upstream;
 mod upgrade;

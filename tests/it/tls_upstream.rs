@@ -8,19 +8,31 @@ const CHAINS: [(&str, &str); 45] = [
     ("good", "proxy_ssl_verify_depth 0;"),
     ("good", "proxy_ssl_name www.example.com:443;"),
     ("good", "proxy_ssl_name example.com;"),
-    ("good", "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;"),
+    (
+        "good",
+        "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;",
+    ),
     ("deep", "proxy_ssl_verify_depth 2;"),
     ("deep", ""),
     ("deep", "proxy_ssl_verify_depth 0;"),
     ("disordered", "proxy_ssl_verify_depth 2;"),
     ("middle", ""),
     ("middle", "proxy_ssl_verify_depth 0;"),
-    ("middle", "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;"),
+    (
+        "middle",
+        "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;",
+    ),
     ("whole", ""),
     ("whole", "proxy_ssl_trusted_certificate {{tls}}/ca.crt;"),
-    ("whole", "proxy_ssl_trusted_certificate {{tls}}/ca.crt; proxy_ssl_verify_depth 0;"),
+    (
+        "whole",
+        "proxy_ssl_trusted_certificate {{tls}}/ca.crt; proxy_ssl_verify_depth 0;",
+    ),
     ("missing", ""),
-    ("missing", "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;"),
+    (
+        "missing",
+        "proxy_ssl_trusted_certificate {{tls}}/chains/only_middle.pem;",
+    ),
     ("cut", "proxy_ssl_verify_depth 2;"),
     ("muted", ""),
     ("unmuted", ""),
@@ -70,10 +82,17 @@ fn verdicts_on_chains() {
     for (index, (name, more)) in CHAINS.iter().enumerate() {
         let default = |directive: &str, value: &str| {
             let is_said = more.contains(directive);
-            if is_said { String::new() } else { format!("{directive} {value};") }
+            if is_said {
+                String::new()
+            } else {
+                format!("{directive} {value};")
+            }
         };
         let host = default("proxy_ssl_name", "www.example.com");
-        let trust = default("proxy_ssl_trusted_certificate", "{{tls}}/chains/trusted.pem");
+        let trust = default(
+            "proxy_ssl_trusted_certificate",
+            "{{tls}}/chains/trusted.pem",
+        );
         locations += &format!(
             "location =/{index} {{ proxy_pass https://unix:{{{{dir}}}}/{name}; {host} {trust} {more} }}"
         );
@@ -91,11 +110,20 @@ fn verdicts_on_chains() {
         };
         CHAINS.iter().enumerate().map(verdict).collect::<Vec<_>>()
     });
-    let count = |words: &str| verdicts.iter().filter(|verdict| verdict.contains(words)).count();
-    assert!(count(": good") >= 10 && count("(23:certificate revoked)") == 1, "{verdicts:#?}");
+    let count = |words: &str| {
+        verdicts
+            .iter()
+            .filter(|verdict| verdict.contains(words))
+            .count()
+    };
+    assert!(
+        count(": good") >= 10 && count("(23:certificate revoked)") == 1,
+        "{verdicts:#?}"
+    );
 }
 
-const CERTIFICATE: &str = "ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;";
+const CERTIFICATE: &str =
+    "ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;";
 
 fn conf(rest: &str) -> String {
     with_certificates(&format!("{CERTIFICATE}{rest}"))
@@ -120,12 +148,22 @@ fn names_that_upstreams_are_told() {
             location /any { proxy_pass https://$arg_to; } }");
     let told = both(&conf, |s: &mut Subject| {
         let to = s.address("listen_tls");
-        ["/off", "/group", "/address", "/fixed", "/port", "/six", "/variable?name=a_b.example", "/variable", "/host"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([format!("/any?to=group_1"), format!("/any?to={to}/x")])
-            .map(|target| s.get(&target).text())
-            .collect::<Vec<_>>()
+        [
+            "/off",
+            "/group",
+            "/address",
+            "/fixed",
+            "/port",
+            "/six",
+            "/variable?name=a_b.example",
+            "/variable",
+            "/host",
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([format!("/any?to=group_1"), format!("/any?to={to}/x")])
+        .map(|target| s.get(&target).text())
+        .collect::<Vec<_>>()
     });
     assert_eq!(told[0], " <listen_tls>");
     assert_eq!(told[1], "group_1 group_1");
@@ -143,7 +181,8 @@ fn silent(conn: &mut Conn) {
 /// A peer that does not shake hands has failed: what it says is no response, and the next one is asked.
 #[test]
 fn peers_that_do_not_shake_hands() {
-    let conf = conf("
+    let conf = conf(
+        "
         upstream u { server {{plain}}; server {{close}}; server {{listen_tls}} backup; }
         server { listen {{listen_tls}} ssl; return 200 good; }
         log_format f '$status $upstream_status $upstream_addr'; access_log {{dir}}/f.log f;
@@ -151,7 +190,8 @@ fn peers_that_do_not_shake_hands() {
             location /next { proxy_pass https://u; }
             location /plain { proxy_pass https://{{plain}}; }
             location /close { proxy_pass https://{{close}}; }
-            location /silent { proxy_pass https://{{silent}}; } }");
+            location /silent { proxy_pass https://{{silent}}; } }",
+    );
     let seen = both(&conf, |s: &mut Subject| {
         s.backend("plain", plain);
         s.backend("close", |conn| conn.finish());
@@ -190,16 +230,19 @@ fn sessions_are_resumed() {
 /// K4: a connection is shared only by what would have made the same one.
 #[test]
 fn connections_are_shared_by_what_is_alike() {
-    let conf = conf("
+    let conf = conf(
+        "
         upstream u { server {{listen_tls}}; keepalive 8; }
         server { listen {{listen_tls}} ssl; return 200 '$connection_requests $ssl_server_name'; }
         server { listen {{listen}}; proxy_ssl_server_name on;
             location /a { proxy_pass https://u; proxy_ssl_name $arg_n; }
             location /b { proxy_pass https://u; proxy_ssl_name $arg_n; }
             location /verify { proxy_pass https://u; proxy_ssl_name $arg_n; proxy_ssl_verify on;
-                proxy_ssl_trusted_certificate {{tls}}/chains/root.pem; } }");
+                proxy_ssl_trusted_certificate {{tls}}/chains/root.pem; } }",
+    );
     let seen = ours(&conf, |s: &mut Subject| {
-        let one = ["/a?n=a", "/a?n=a", "/b?n=a", "/a?n=b", "/a?n=b", "/a?n=a"].map(|target| s.get(target).text());
+        let one = ["/a?n=a", "/a?n=a", "/b?n=a", "/a?n=b", "/a?n=b", "/a?n=a"]
+            .map(|target| s.get(target).text());
         (one, s.get("/verify?n=a").status())
     });
     assert_eq!(seen.0, ["1 a", "2 a", "3 a", "1 b", "2 b", "4 a"]);
@@ -220,10 +263,15 @@ fn bodies_pass_both_ways() {
         s.backend("b", |conn| {
             while let Some(request) = conn.request() {
                 let length = request.body.len().to_string();
-                conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}", length.len()));
+                conn.write(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}",
+                    length.len()
+                ));
             }
         });
-        let body: Vec<u8> = (0..3_000_000u32).map(|n| n.to_be_bytes()[3 - (n % 3) as usize]).collect();
+        let body: Vec<u8> = (0..3_000_000u32)
+            .map(|n| n.to_be_bytes()[3 - (n % 3) as usize])
+            .collect();
         std::fs::write(s.path("long"), &body).unwrap();
         let received = ["/long", "/unbuffered/long"].map(|target| s.get(target).body == body);
         let text = "x".repeat(2_000_000);
@@ -244,7 +292,8 @@ fn redirects_and_times() {
             location /b/ { proxy_pass https://u/b/; }
             location /p { proxy_pass https://u; } }");
     both(&conf, |s: &mut Subject| {
-        let moved = ["/r/", "/b/", "/p"].map(|target| s.get(target).header("Location").map(|to| s.mask(to)));
+        let moved = ["/r/", "/b/", "/p"]
+            .map(|target| s.get(target).header("Location").map(|to| s.mask(to)));
         (moved, s.log("f.log", 3).len())
     });
 }

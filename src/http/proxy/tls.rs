@@ -82,16 +82,24 @@ impl Tls {
     ) -> Result<Io, Fail> {
         let identity = self.identity(x, &proxy.ssl)?;
         x.action = Action::HandshakingUpstream;
-        let session = self.context.connect(peer, &self.name, identity.as_ref(), Vec::new());
+        let session = self
+            .context
+            .connect(peer, &self.name, identity.as_ref(), Vec::new());
         let session = session.map_err(|error| {
-            x.log(Level::Error, format_args!("SSL_do_handshake() failed (SSL: {error})"));
+            x.log(
+                Level::Error,
+                format_args!("SSL_do_handshake() failed (SSL: {error})"),
+            );
             Fail::Internal
         })?;
         let mut tls = TlsIo::new(io, session.into());
         let watch = !proxy.ignore_client_abort;
-        let shaken = wait(&mut x.conn, watch, deadline, |_, cx: &mut Context<'_>| -> Poll<_> {
-            tls.poll_handshake(cx)
-        });
+        let shaken = wait(
+            &mut x.conn,
+            watch,
+            deadline,
+            |_, cx: &mut Context<'_>| -> Poll<_> { tls.poll_handshake(cx) },
+        );
         if let Err(error) = shaken.await? {
             x.log(Level::Error, format_args!("{}", handshake_failure(&error)));
             return Err(Fail::Error);

@@ -132,12 +132,16 @@ impl Relay {
         let (size, pipes) = (s.server.proxy.buffer_size, &s.thread.pipes);
         let (near, far) = (&mut s.downstream, &mut self.peer.io);
         let down = self.down.poll((&mut *far, &mut *near), size, pipes, cx);
-        if (down || self.down.is_ending()) && let Some(end) = self.after_down(s, cx) {
+        if (down || self.down.is_ending())
+            && let Some(end) = self.after_down(s, cx)
+        {
             return (true, Some(end));
         }
         let (near, far) = (&mut s.downstream, &mut self.peer.io);
         let up = self.up.poll((near, far), size, pipes, cx);
-        if (up || self.up.is_ending()) && let Some(end) = self.after_up(s, cx) {
+        if (up || self.up.is_ending())
+            && let Some(end) = self.after_up(s, cx)
+        {
             return (true, Some(end));
         }
         (down || up, None)

@@ -27,7 +27,10 @@ pub(super) struct Tls {
 
 impl Tls {
     /// What is needed for peers of the group `host`; None where they are spoken to in plain text.
-    pub(super) fn of<D: Downstream>(s: &mut Session<'_, D>, host: &str) -> Result<Option<Self>, u16> {
+    pub(super) fn of<D: Downstream>(
+        s: &mut Session<'_, D>,
+        host: &str,
+    ) -> Result<Option<Self>, u16> {
         let ssl = &s.server.proxy.ssl;
         if !ssl.enabled {
             return Ok(None);
@@ -54,13 +57,20 @@ impl Tls {
         send_header(s, &mut io, deadline).await?;
         let ssl = &s.server.proxy.ssl;
         let alpn = ssl.alpn.iter().map(|protocol| protocol.to_vec(s));
-        let alpn: Vec<_> = alpn.filter(|name| (1..=255).contains(&name.len())).collect();
+        let alpn: Vec<_> = alpn
+            .filter(|name| (1..=255).contains(&name.len()))
+            .collect();
         let identity = identity(s, ssl)?;
         s.action = Action::HandshakingUpstream;
         let peer = format!("{} {peer}", self.group);
-        let session = self.context.connect(peer, &self.name, identity.as_ref(), alpn);
+        let session = self
+            .context
+            .connect(peer, &self.name, identity.as_ref(), alpn);
         let session = session.map_err(|error| {
-            s.log(Level::Error, format_args!("SSL_do_handshake() failed (SSL: {error})"));
+            s.log(
+                Level::Error,
+                format_args!("SSL_do_handshake() failed (SSL: {error})"),
+            );
             Fail::Internal
         })?;
         let mut tls = TlsIo::new(io, session.into());
@@ -122,8 +132,10 @@ fn identity<D: Downstream>(
         return Ok(None);
     }
     let key = key.to_vec(s);
-    ClientContext::identity(ssl, &certificate, &key).map(Some).map_err(|message| {
-        s.log(Level::Error, format_args!("{message}"));
-        Fail::Internal
-    })
+    ClientContext::identity(ssl, &certificate, &key)
+        .map(Some)
+        .map_err(|message| {
+            s.log(Level::Error, format_args!("{message}"));
+            Fail::Internal
+        })
 }

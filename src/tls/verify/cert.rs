@@ -218,7 +218,11 @@ impl<'a> Cert<'a> {
     }
 
     /// Whether the key of `issuer` has made its signature.
-    pub(super) fn is_signed_by(&self, issuer: &Cert<'_>, known: &WebPkiSupportedAlgorithms) -> bool {
+    pub(super) fn is_signed_by(
+        &self,
+        issuer: &Cert<'_>,
+        known: &WebPkiSupportedAlgorithms,
+    ) -> bool {
         self.x509.signature_algorithm == self.x509.tbs_certificate.signature
             && is_signed(
                 self.der,

@@ -19,7 +19,9 @@ pub(super) fn check(check: &mut Check<'_>) {
             continue;
         }
         let above = check.chain[index + 1..].iter();
-        let error = above.filter_map(|above| violation(above, cert, index == 0)).last();
+        let error = above
+            .filter_map(|above| violation(above, cert, index == 0))
+            .last();
         if let Some(code) = error {
             check.fail(code);
         }
@@ -41,14 +43,29 @@ fn violation(above: &Cert<'_>, cert: &Cert<'_>, is_leaf: bool) -> Option<u16> {
     if subject.iter().next().is_some() {
         names.push(GeneralName::DirectoryName(subject.clone()));
     }
-    names.extend(subject.iter_email().filter_map(|email| Some(GeneralName::RFC822Name(email.as_str().ok()?))));
+    names.extend(
+        subject
+            .iter_email()
+            .filter_map(|email| Some(GeneralName::RFC822Name(email.as_str().ok()?))),
+    );
     let alternatives = cert.x509.subject_alternative_name().ok().flatten();
-    let alternatives: Vec<_> = alternatives.iter().flat_map(|names| names.value.general_names.clone()).collect();
-    let has_host = alternatives.iter().any(|name| matches!(name, GeneralName::DNSName(_)));
+    let alternatives: Vec<_> = alternatives
+        .iter()
+        .flat_map(|names| names.value.general_names.clone())
+        .collect();
+    let has_host = alternatives
+        .iter()
+        .any(|name| matches!(name, GeneralName::DNSName(_)));
     names.extend(alternatives);
     if is_leaf && !has_host {
-        let commons = subject.iter_common_name().filter_map(|common| common.as_str().ok());
-        names.extend(commons.filter(|common| is_host(common)).map(GeneralName::DNSName));
+        let commons = subject
+            .iter_common_name()
+            .filter_map(|common| common.as_str().ok());
+        names.extend(
+            commons
+                .filter(|common| is_host(common))
+                .map(GeneralName::DNSName),
+        );
     }
     names.iter().find_map(|name| judge(constraints, name))
 }
@@ -57,7 +74,10 @@ fn violation(above: &Cert<'_>, cert: &Cert<'_>, is_leaf: bool) -> Option<u16> {
 fn is_host(name: &str) -> bool {
     name.contains('.')
         && name.split('.').all(|label| {
-            !label.is_empty() && label.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
+            !label.is_empty()
+                && label
+                    .bytes()
+                    .all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
         })
 }
 
@@ -89,7 +109,10 @@ fn of_kind<'c, 'a>(
     name: &GeneralName<'_>,
 ) -> impl Iterator<Item = &'c GeneralName<'a>> {
     let kind = kind(name);
-    let bases = subtrees.unwrap_or_default().iter().map(|subtree| &subtree.base);
+    let bases = subtrees
+        .unwrap_or_default()
+        .iter()
+        .map(|subtree| &subtree.base);
     bases.filter(move |base| self::kind(base) == kind)
 }
 

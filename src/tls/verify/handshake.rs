@@ -33,16 +33,18 @@ pub(in crate::tls) fn verify_tls12(
     signed: &DigitallySignedStruct,
 ) -> Result<HandshakeSignatureValid, Error> {
     let (_, x509) = parse_x509_certificate(cert).map_err(|_| CertificateError::BadEncoding)?;
-    let (algorithm, key) =
-        split_key(x509.public_key().raw).ok_or(CertificateError::BadEncoding)?;
+    let (algorithm, key) = split_key(x509.public_key().raw).ok_or(CertificateError::BadEncoding)?;
     let mut schemes = known.mapping.iter();
     let found = schemes.find(|(scheme, _)| *scheme == signed.scheme);
     let (_, candidates) = found.ok_or(CertificateError::BadSignature)?;
     let mut fitting = candidates
         .iter()
         .filter(|candidate| candidate.public_key_alg_id().as_ref() == algorithm);
-    if fitting.any(|candidate| candidate.verify_signature(key, message, signed.signature()).is_ok())
-    {
+    if fitting.any(|candidate| {
+        candidate
+            .verify_signature(key, message, signed.signature())
+            .is_ok()
+    }) {
         return Ok(HandshakeSignatureValid::assertion());
     }
     Err(CertificateError::BadSignature.into())

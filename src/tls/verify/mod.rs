@@ -91,6 +91,16 @@ impl VerifyError {
     }
 }
 
+impl VerifyError {
+    /// Whether all that is wrong is that nobody who is trusted has issued it (`ngx_ssl_verify_error_optional`).
+    pub(super) fn is_about_issuer(self) -> bool {
+        matches!(
+            self.0,
+            SELF_SIGNED | SELF_SIGNED_IN_CHAIN | NO_LOCAL_ISSUER | FIRST_UNVERIFIED
+        )
+    }
+}
+
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({}:{})", self.0, self.text())
@@ -110,7 +120,9 @@ pub struct Trust {
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust").field("depth", &self.depth).finish_non_exhaustive()
+        f.debug_struct("Trust")
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
     }
 }
 
@@ -177,7 +189,9 @@ impl Trust {
         loop {
             let (count, top) = (check.chain.len(), check.chain.len() - 1);
             let current = &check.chain[top];
-            let trusted = (count <= most).then(|| self.issuer(current, check.now)).flatten();
+            let trusted = (count <= most)
+                .then(|| self.issuer(current, check.now))
+                .flatten();
             if let Some(issuer) = trusted {
                 if !current.is_self_signed() {
                     is_wire = false;
@@ -196,7 +210,9 @@ impl Trust {
                 break;
             }
             let candidates = others.iter().map(|cert| (cert, !check.holds(cert)));
-            let candidates = candidates.filter(|(_, is_new)| *is_new).map(|(cert, _)| cert);
+            let candidates = candidates
+                .filter(|(_, is_new)| *is_new)
+                .map(|(cert, _)| cert);
             let Some(index) = best(candidates, current, check.now)
                 .and_then(|best| others.iter().position(|cert| cert.der == best.der))
             else {

@@ -9,7 +9,9 @@ pub(super) fn is_for(cert: &X509Certificate<'_>, name: &[u8]) -> bool {
         return false;
     }
     let alternatives = cert.subject_alternative_name().ok().flatten();
-    let alternatives = alternatives.iter().flat_map(|names| &names.value.general_names);
+    let alternatives = alternatives
+        .iter()
+        .flat_map(|names| &names.value.general_names);
     let mut hosts = alternatives
         .filter_map(|name| match name {
             GeneralName::DNSName(host) => Some(*host),
@@ -45,7 +47,9 @@ fn star(pattern: &[u8]) -> Option<usize> {
         !label.is_empty()
             && !label.starts_with(b"-")
             && !label.ends_with(b"-")
-            && label.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'-')
+            && label
+                .iter()
+                .all(|c| c.is_ascii_alphanumeric() || *c == b'-')
     };
     let without: Vec<u8> = [&first[..at], &first[at + 1..]].concat();
     let good = is_edge
@@ -72,11 +76,16 @@ fn fits(before: &[u8], after: &[u8], name: &[u8]) -> bool {
     if (is_whole && middle.is_empty()) || (!is_whole && is_international(&name[before.len()..])) {
         return false;
     }
-    middle == b"*" || middle.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'-')
+    middle == b"*"
+        || middle
+            .iter()
+            .all(|c| c.is_ascii_alphanumeric() || *c == b'-')
 }
 
 fn is_international(label: &[u8]) -> bool {
-    label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"xn--"))
+    label
+        .get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"xn--"))
 }
 
 #[cfg(test)]
@@ -104,7 +113,11 @@ mod tests {
             ("*.-x.com", "a.-x.com", false),
             ("www.example.com", ".example.com", true),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+            assert_eq!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                expected,
+                "{pattern} {name}"
+            );
         }
     }
 }

@@ -8,7 +8,9 @@ use super::*;
 const NOW: i64 = 1_780_000_000;
 
 fn path(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/tls/chains").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/tls/chains")
+        .join(name)
 }
 
 fn certificates(name: &str) -> Vec<CertificateDer<'static>> {
@@ -52,7 +54,11 @@ fn chains() {
         ("muted.pem", MAY_NOT_SIGN),
         ("unmuted.pem", PURPOSE),
     ] {
-        assert_eq!(verdict(&trust, name, Purpose::Server, NOW), expected, "{name}");
+        assert_eq!(
+            verdict(&trust, name, Purpose::Server, NOW),
+            expected,
+            "{name}"
+        );
     }
     assert_eq!(verdict(&trust, "client.pem", Purpose::Client, NOW), 0);
     assert_eq!(trust.verify(&[], Purpose::Server, NOW), Err(VerifyError(1)));
@@ -67,11 +73,20 @@ fn depth_and_trust() {
     assert_eq!(verdict(&deep, "cut.pem", Purpose::Server, NOW), PATH_LENGTH);
     let flat = Trust::new(roots(), None, 0);
     assert_eq!(verdict(&flat, "good.pem", Purpose::Server, NOW), 0);
-    assert_eq!(verdict(&flat, "middle.pem", Purpose::Server, NOW), NO_LOCAL_ISSUER);
+    assert_eq!(
+        verdict(&flat, "middle.pem", Purpose::Server, NOW),
+        NO_LOCAL_ISSUER
+    );
     let middle = Trust::new(certificates("only_middle.pem"), None, 1);
-    assert_eq!(verdict(&middle, "missing.pem", Purpose::Server, NOW), NO_ISSUER);
+    assert_eq!(
+        verdict(&middle, "missing.pem", Purpose::Server, NOW),
+        NO_ISSUER
+    );
     let nobody = Trust::new(Vec::new(), None, 1);
-    assert_eq!(verdict(&nobody, "whole.pem", Purpose::Server, NOW), SELF_SIGNED_IN_CHAIN);
+    assert_eq!(
+        verdict(&nobody, "whole.pem", Purpose::Server, NOW),
+        SELF_SIGNED_IN_CHAIN
+    );
 }
 
 #[test]
@@ -79,7 +94,10 @@ fn times_are_those_of_the_moment() {
     let trust = Trust::new(certificates("root.pem"), None, 1);
     let begin = 1_735_689_600;
     assert_eq!(verdict(&trust, "good.pem", Purpose::Server, begin), 0);
-    assert_eq!(verdict(&trust, "good.pem", Purpose::Server, begin - 1), NOT_YET_VALID);
+    assert_eq!(
+        verdict(&trust, "good.pem", Purpose::Server, begin - 1),
+        NOT_YET_VALID
+    );
     let end = 2_366_841_600;
     assert_eq!(verdict(&trust, "good.pem", Purpose::Server, end - 1), 0);
     assert_eq!(verdict(&trust, "good.pem", Purpose::Server, end), EXPIRED);
@@ -95,7 +113,11 @@ fn revoked_certificates() {
         ("both.crl", "middle.pem", 0),
         ("old.crl", "good.pem", 12),
     ] {
-        assert_eq!(verdict(&with(list), name, Purpose::Server, NOW), expected, "{list} {name}");
+        assert_eq!(
+            verdict(&with(list), name, Purpose::Server, NOW),
+            expected,
+            "{list} {name}"
+        );
     }
 }
 
@@ -104,7 +126,10 @@ fn revoked_certificates() {
 fn damaged_certificates() {
     let trust = Trust::new(certificates("root.pem"), Some(lists("root.crl")), 1);
     let good = certificates("good.pem").remove(0);
-    assert_eq!(trust.verify(std::slice::from_ref(&good), Purpose::Server, NOW), Ok(()));
+    assert_eq!(
+        trust.verify(std::slice::from_ref(&good), Purpose::Server, NOW),
+        Ok(())
+    );
     for at in 0..good.len() {
         let mut damaged = good.to_vec();
         damaged[at] ^= 1;
@@ -124,5 +149,8 @@ fn hosts() {
 
 #[test]
 fn verdicts_have_words() {
-    assert_eq!(VerifyError(SELF_SIGNED).to_string(), "(18:self-signed certificate)");
+    assert_eq!(
+        VerifyError(SELF_SIGNED).to_string(),
+        "(18:self-signed certificate)"
+    );
 }

@@ -7,7 +7,7 @@ use std::{
 
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
-    pki_types::{CertificateDer, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
 
 /// A file of testdata/tls.
@@ -30,9 +30,28 @@ pub(crate) fn client(
     roots
         .add(CertificateDer::from_pem_file(file("ca.crt")).unwrap())
         .unwrap();
-    let mut config = ClientConfig::builder_with_protocol_versions(versions)
+    let config = ClientConfig::builder_with_protocol_versions(versions)
         .with_root_certificates(roots)
         .with_no_client_auth();
+    offering(config, protocols)
+}
+
+/// A client that shows this certificate of testdata.
+pub(crate) fn client_with(certificate: &str) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(file("ca.crt")).unwrap())
+        .unwrap();
+    let chain = vec![CertificateDer::from_pem_file(file(&format!("{certificate}.crt"))).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(file(&format!("{certificate}.key"))).unwrap();
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)
+        .unwrap();
+    offering(config, &[])
+}
+
+fn offering(mut config: ClientConfig, protocols: &[&str]) -> Arc<ClientConfig> {
     config.alpn_protocols = protocols
         .iter()
         .map(|name| name.as_bytes().to_vec())

@@ -22,7 +22,10 @@ impl Relay<'_, '_> {
     /// Whether the body goes to the client as it comes: no filter, no chunks, no limit, no TLS.
     pub(super) fn is_plain(&self) -> bool {
         let response = &self.x.response;
-        let conn = self.attempt.as_ref().and_then(|attempt| attempt.conn.as_ref());
+        let conn = self
+            .attempt
+            .as_ref()
+            .and_then(|attempt| attempt.conn.as_ref());
         self.x.conn.io.is_plain()
             && conn.is_some_and(|conn| conn.io.is_plain())
             && !response.chunked

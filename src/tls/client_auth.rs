@@ -1,0 +1,143 @@
+//! Certificates of clients: they are asked for in the handshake, and judged after it, so that a request can be answered.
+//!
+//! Mirrors `ngx_ssl_client_certificate`, and `ngx_ssl_verify_callback`, which lets every handshake go on.
+
+use std::{fmt, path::PathBuf};
+
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{WebPkiSupportedAlgorithms, aws_lc_rs::default_provider},
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
+};
+use x509_parser::parse_x509_certificate;
+
+use super::{
+    pem,
+    verify::{Purpose, Trust, VerifyError, verify_tls12, verify_tls13},
+};
+use crate::conf::model::{Ssl, VerifyClient};
+
+/// What a server wants to see of its clients.
+pub(super) struct ClientAuth {
+    mode: VerifyClient,
+    trust: Trust,
+}
+
+impl fmt::Debug for ClientAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientAuth")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of a client's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is none.
+    None,
+    /// It is good.
+    Good,
+    /// It is not.
+    Bad(VerifyError),
+}
+
+impl ClientAuth {
+    /// None: nothing is asked of clients. The error is nginx's message.
+    pub(super) fn new(ssl: &Ssl) -> Result<Option<(Self, AnyClient)>, String> {
+        if ssl.verify_client == VerifyClient::Off {
+            return Ok(None);
+        }
+        let read = |path: &Option<PathBuf>| match path {
+            Some(path) => pem::authorities(path),
+            None => Ok(Vec::new()),
+        };
+        let told = read(&ssl.client_certificate)?;
+        let hints = told.iter().filter_map(|der| {
+            let (_, x509) = parse_x509_certificate(der).ok()?;
+            Some(DistinguishedName::from(x509.subject().as_raw().to_vec()))
+        });
+        let hints = hints.collect();
+        let authorities = [told, read(&ssl.trusted_certificate)?].concat();
+        let lists = ssl.crl.as_ref().map(|path| pem::lists(path)).transpose()?;
+        let auth = Self {
+            mode: ssl.verify_client,
+            trust: Trust::new(authorities, lists, ssl.verify_depth),
+        };
+        let known = default_provider().signature_verification_algorithms;
+        Ok(Some((auth, AnyClient { hints, known })))
+    }
+
+    /// Judges what a client has shown; `now` is in seconds of the day's clock.
+    pub(super) fn judge(&self, shown: Option<&[CertificateDer<'_>]>, now: i64) -> Verdict {
+        let shown = shown.unwrap_or_default();
+        if shown.is_empty() {
+            return Verdict::None;
+        }
+        match self.trust.verify(shown, Purpose::Client, now) {
+            Ok(()) => Verdict::Good,
+            Err(error) => Verdict::Bad(error),
+        }
+    }
+
+    /// Whether a request may go on after this.
+    pub(super) fn admits(&self, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Good => true,
+            Verdict::None => self.mode != VerifyClient::On,
+            Verdict::Bad(error) => {
+                self.mode == VerifyClient::OptionalNoCa && error.is_about_issuer()
+            }
+        }
+    }
+}
+
+/// Asks for a certificate and takes any, if only the client has its key.
+#[derive(Debug)]
+pub(super) struct AnyClient {
+    hints: Vec<DistinguishedName>,
+    known: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _own: &CertificateDer<'_>,
+        _others: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12(&self.known, message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13(&self.known, message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.known.supported_schemes()
+    }
+}
