@@ -173,6 +173,7 @@ impl ClientContext {
         if text.parse::<std::net::Ipv4Addr>().is_ok() {
             return None;
         }
+        // DIFFERS(sni-case): rustls tells it in lower case.
         let name = DnsName::try_from(text.to_owned()).ok()?;
         Some(ServerName::DnsName(name))
     }
@@ -189,9 +190,10 @@ impl ClientContext {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let make = || {
             let mut config = self.base.clone();
-            config.resumption = match self.reuse {
-                true => Resumption::in_memory_sessions(SESSIONS),
-                false => Resumption::disabled(),
+            config.resumption = if self.reuse {
+                Resumption::in_memory_sessions(SESSIONS)
+            } else {
+                Resumption::disabled()
             };
             if let Some(identity) = identity {
                 let certified = CertifiedKey::clone(&identity.certified);
@@ -202,7 +204,8 @@ impl ClientContext {
         configs.get_or_insert(place, make).clone()
     }
 
-    /// Whether the peer is who it should be (`proxy_ssl_verify`); `now` is in seconds of the day's clock.
+    /// Whether the peer is who it should be (`proxy_ssl_verify`), with a resumed session too; `now` is in seconds of the
+    /// day's clock.
     pub fn check(
         &self,
         session: &rustls::Connection,
@@ -212,6 +215,7 @@ impl ClientContext {
         let Some(trust) = &self.trust else {
             return Ok(());
         };
+        // DIFFERS(tls-sessions): nginx believes what was found when the session began, by whomever.
         let shown = session.peer_certificates().unwrap_or_default();
         trust
             .verify(shown, Purpose::Server, now)

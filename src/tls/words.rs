@@ -6,7 +6,8 @@ use rustls::{AlertDescription, Error};
 
 use crate::common::errno::Errno;
 
-/// nginx's message for a handshake that failed.
+/// nginx's message for a handshake with a peer that failed.
+// DIFFERS(tls-words): OpenSSL's words are others.
 pub fn handshake_failure(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return "peer closed connection in SSL handshake".to_owned();

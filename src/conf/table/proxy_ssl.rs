@@ -89,14 +89,14 @@ macro_rules! rows {
                 FLAG,
                 |r, s| flag(&mut r.$draft().server_name, s),
                 "Tells servers which name is meant.",
-            ).default("off"),
+            ).default("off").differs(&["sni-case"]),
             Row::new(
                 concat!($prefix, "_ssl_session_reuse"),
                 $contexts,
                 FLAG,
                 |r, s| flag(&mut r.$draft().session_reuse, s),
                 "Resumes sessions with servers.",
-            ).default("on"),
+            ).default("on").differs(&["tls-sessions"]),
             Row::new(
                 concat!($prefix, "_ssl_trusted_certificate"),
                 $contexts,

@@ -44,14 +44,6 @@ impl Default for Bulk {
 }
 
 impl Bulk {
-    /// Of sockets that cannot be spliced.
-    pub(super) fn impossible() -> Self {
-        Self {
-            is_possible: false,
-            ..Self::default()
-        }
-    }
-
     /// Whether what comes next goes through a pipe.
     pub(super) fn is_on(&self) -> bool {
         self.is_on

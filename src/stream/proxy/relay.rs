@@ -68,10 +68,6 @@ pub(super) async fn run(s: &mut Session<'_, Io>, peer: Peer, start: i64) -> u16 
         relay.up.written = header.len() as u64;
     }
     drop(header);
-    if !is_plain || !s.downstream.is_plain() {
-        relay.up.keep_in_memory();
-        relay.down.keep_in_memory();
-    }
     let end = poll_fn(|cx| relay.poll(s, cx)).await;
     relay.finish(s, end)
 }

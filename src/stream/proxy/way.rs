@@ -55,11 +55,6 @@ impl Way {
         !self.buf.is_empty() || self.bulk.holds()
     }
 
-    /// Bytes have to pass through memory: a side speaks TLS.
-    pub(super) fn keep_in_memory(&mut self) {
-        self.bulk = Bulk::impossible();
-    }
-
     /// The end is still to be passed on, if it is to be at all.
     pub(super) fn is_ending(&self) -> bool {
         self.eof && !self.is_shut && !self.holds()

@@ -4,7 +4,7 @@ use rustls::{crypto::WebPkiSupportedAlgorithms, pki_types::AlgorithmIdentifier};
 use x509_parser::{
     asn1_rs::{Any, FromDer, Oid, Tag},
     certificate::X509Certificate,
-    extensions::{ExtendedKeyUsage, KeyUsage, ParsedExtension},
+    extensions::{ExtendedKeyUsage, KeyUsage, ParsedExtension, X509Extension},
     parse_x509_certificate,
     public_key::PublicKey,
     x509::{SubjectPublicKeyInfo, X509Name},
@@ -118,7 +118,7 @@ impl<'a> Cert<'a> {
 
     fn extensions(&self) -> impl Iterator<Item = &ParsedExtension<'a>> {
         let extensions = self.x509.extensions().iter();
-        extensions.map(|extension| extension.parsed_extension())
+        extensions.map(X509Extension::parsed_extension)
     }
 
     /// It has a critical extension that nobody here knows.
@@ -161,10 +161,12 @@ impl<'a> Cert<'a> {
         });
         match constraints.next() {
             Some(true) => Authority::Yes,
-            Some(false) => Authority::No,
-            None if self.x509.version().0 == 0 && self.is_self_signed() => Authority::Old,
-            None if self.key_usage().is_some() => Authority::Old,
-            None => Authority::No,
+            None if self.key_usage().is_some()
+                || (self.x509.version().0 == 0 && self.is_self_signed()) =>
+            {
+                Authority::Old
+            }
+            _ => Authority::No,
         }
     }
 

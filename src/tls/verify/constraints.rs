@@ -20,8 +20,8 @@ pub(super) fn check(check: &mut Check<'_>) {
         }
         let above = check.chain[index + 1..].iter();
         let error = above
-            .filter_map(|above| violation(above, cert, index == 0))
-            .last();
+            .rev()
+            .find_map(|above| violation(above, cert, index == 0));
         if let Some(code) = error {
             check.fail(code);
         }
