@@ -13,9 +13,7 @@ use crate::{
 };
 
 /// Goes through the handshake; the status with which the session ends when it fails.
-pub(super) async fn handshake<'g>(
-    s: Box<Session<'g, Io>>,
-) -> (Box<Session<'g, Io>>, Result<(), u16>) {
+pub(super) async fn handshake(s: Box<Session<'_, Io>>) -> (Box<Session<'_, Io>>, Result<(), u16>) {
     let mut s = *s;
     let deadline = clock::now().after(s.server.ssl.handshake_timeout);
     let (live, listen, mut name) = (s.live, s.listen, None);

@@ -105,16 +105,24 @@ fn time(time: &ASN1Time) -> String {
 
 /// `CN=name,O=organization`: the last part first.
 fn rfc2253(name: &X509Name<'_>) -> String {
-    let parts: Vec<_> = name.iter_rdn().collect();
-    let parts = parts.into_iter().rev().map(|part| {
-        let attributes: Vec<_> = part.iter().collect();
-        let attributes = attributes.into_iter().rev();
-        let attributes: Vec<String> = attributes
-            .map(|attribute| format!("{}={}", key(attribute), quoted(value(attribute).as_ref())))
-            .collect();
-        attributes.join("+")
-    });
-    parts.collect::<Vec<_>>().join(",")
+    let mut text = String::new();
+    for part in name.iter_rdn() {
+        let mut own = String::new();
+        for attribute in part.iter() {
+            let pair = format!("{}={}", key(attribute), quoted(attribute.attr_value().data));
+            own = if own.is_empty() {
+                pair
+            } else {
+                pair + "+" + &own
+            };
+        }
+        text = if text.is_empty() {
+            own
+        } else {
+            own + "," + &text
+        };
+    }
+    text
 }
 
 /// `/O=organization/CN=name`
@@ -159,10 +167,6 @@ fn key(attribute: &AttributeTypeAndValue<'_>) -> String {
         _ => return number,
     }
     .to_owned()
-}
-
-fn value(attribute: &AttributeTypeAndValue<'_>) -> Vec<u8> {
-    attribute.attr_value().data.to_vec()
 }
 
 /// RFC 2253, section 2.4, with OpenSSL's flags: what is no printable ASCII in hexadecimal.

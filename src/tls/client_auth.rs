@@ -59,7 +59,9 @@ impl ClientAuth {
             let (_, x509) = parse_x509_certificate(der).ok()?;
             Some(DistinguishedName::from(x509.subject().as_raw().to_vec()))
         });
-        let hints = hints.collect();
+        let mut hints: Vec<DistinguishedName> = hints.collect();
+        hints.sort_by(|one, other| one.as_ref().cmp(other.as_ref()));
+        hints.dedup_by(|one, other| one.as_ref() == other.as_ref());
         let authorities = [told, read(&ssl.trusted_certificate)?].concat();
         let lists = ssl.crl.as_ref().map(|path| pem::lists(path)).transpose()?;
         let auth = Self {

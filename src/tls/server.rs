@@ -284,7 +284,8 @@ pub(super) fn provider(
     Ok(provider)
 }
 
-/// The certificates of a server; which of them a client gets depends on what signatures it knows.
+/// The certificates of a server; which of them a client gets depends on what signatures it knows. Of two with keys of one
+/// kind the later counts.
 #[derive(Debug)]
 struct Certificates(Vec<Arc<CertifiedKey>>);
 
@@ -292,9 +293,9 @@ impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let offered = hello.signature_schemes();
         let fits = |scheme: &SignatureScheme| {
-            let mut keys = self.0.iter();
+            let mut keys = self.0.iter().rev();
             keys.find(|certified| certified.key.choose_scheme(&[*scheme]).is_some())
         };
-        offered.iter().find_map(fits).or(self.0.first()).cloned()
+        offered.iter().find_map(fits).or(self.0.last()).cloned()
     }
 }

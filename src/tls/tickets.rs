@@ -9,7 +9,7 @@ use aws_lc_rs::{
 };
 use rustls::server::ProducesTickets;
 
-use crate::common::errno::Errno;
+use crate::common::{clock, errno::Errno};
 
 /// A key: its name, which tickets begin with, and the secret.
 #[derive(Clone)]
@@ -75,7 +75,7 @@ impl ProducesTickets for Tickets {
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let key = self.keys.first()?;
-        let mut sealed = plain.to_vec();
+        let mut sealed = [&clock::wall().secs.to_be_bytes()[..], plain].concat();
         let nonce = key
             .secret
             .seal_in_place_append_tag(Aad::from(&key.name), &mut sealed)
@@ -93,9 +93,12 @@ impl ProducesTickets for Tickets {
             Aad::from(name),
             &mut plain,
         );
-        let length = opened.ok()?.len();
-        plain.truncate(length);
-        Some(plain)
+        let (begun, plain) = opened.ok()?.split_first_chunk()?;
+        let age = clock::wall()
+            .secs
+            .saturating_sub(i64::from_be_bytes(*begun));
+        let is_old = u64::try_from(age).is_ok_and(|age| age > self.lifetime.as_secs());
+        (!is_old).then(|| plain.to_vec())
     }
 }
 
@@ -119,6 +122,27 @@ mod tests {
         *new.last_mut().unwrap() ^= 1;
         assert_eq!(both.decrypt(&new), None);
         assert_eq!(both.decrypt(b"short"), None);
+    }
+
+    #[test]
+    fn old_tickets_are_worth_nothing() {
+        let keys = vec![TicketKey::random().unwrap()];
+        let sealed = |ago: i64| {
+            let begun = (clock::wall().secs - ago).to_be_bytes();
+            let mut sealed = [&begun[..], b"x"].concat();
+            let key = &keys[0];
+            let nonce = key
+                .secret
+                .seal_in_place_append_tag(Aad::from(&key.name), &mut sealed)
+                .unwrap();
+            [&key.name[..], nonce.as_ref(), &sealed].concat()
+        };
+        let tickets = Tickets {
+            keys: keys.clone(),
+            lifetime: Duration::from_secs(10),
+        };
+        assert_eq!(tickets.decrypt(&sealed(5)).as_deref(), Some(&b"x"[..]));
+        assert_eq!(tickets.decrypt(&sealed(20)), None);
     }
 
     #[test]
