@@ -31,6 +31,7 @@ pub(super) fn certified_key(
     let signing =
         any_supported_type(&der).map_err(|error| refused(&name(key), &format!("{error}")))?;
     let certified = CertifiedKey::new(chain, signing);
+    // DIFFERS(key-kind): OpenSSL compares it only with a certificate for its own kind of keys.
     match certified.keys_match() {
         Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
             Err(refused(

@@ -8,7 +8,7 @@ use rustls::{
 };
 
 use crate::support::{
-    Client, Subject, both, ours,
+    Client, Program, Subject, both, ours,
     tls::{client, client_with, with_certificates},
 };
 
@@ -223,7 +223,7 @@ fn bad_files() {
         "rsa.key; ssl_certificate_key {{tls}}/rsa.key",
         "rsa.crt; ssl_certificate_key {{tls}}/none.key",
         "rsa.crt; ssl_certificate_key {{tls}}/rsa.crt",
-        "rsa.crt; ssl_certificate_key {{tls}}/other.key",
+        "ecdsa.crt; ssl_certificate_key {{tls}}/other.key",
         "expired.crt; ssl_certificate_key {{tls}}/expired.key",
     ] {
         let conf = with_certificates(&format!(
@@ -231,6 +231,18 @@ fn bad_files() {
         ));
         crate::support::compare::check(&conf);
     }
+}
+
+/// DIFFERS(key-kind): a key that cannot be the certificate's is an error before any client comes.
+#[test]
+fn a_key_of_another_kind() {
+    let conf = with_certificates(
+        "server { listen {{listen}} ssl;
+            ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/other.key; }",
+    );
+    let (code, text) = Subject::new(Program::Headwater, &conf).check(&["-t"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("key values mismatch"), "{text}");
 }
 
 /// The PROXY protocol comes before TLS, in one packet with the greeting or alone.

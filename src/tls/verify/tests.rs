@@ -1,3 +1,5 @@
+//! Chains of the testdata and chains made here, against the answers of OpenSSL.
+
 use std::path::Path;
 
 use rustls::pki_types::{CertificateRevocationListDer, pem::PemObject as _};
