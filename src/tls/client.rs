@@ -21,6 +21,7 @@ use rustls::{
 use x509_parser::parse_x509_certificate;
 
 use super::{
+    cache::Cache,
     pem, server,
     verify::{self, Purpose, Trust, VerifyError},
 };
@@ -32,6 +33,8 @@ pub struct ClientContext {
     /// Certificate and key, when they have no variables.
     fixed: Option<Identity>,
     trust: Option<Trust>,
+    /// Certificates and keys whose names have variables (`proxy_ssl_certificate_cache`).
+    cache: Option<Arc<Cache>>,
     /// Upstreams are told the name (`proxy_ssl_server_name`).
     names: bool,
     /// Sessions are resumed (`proxy_ssl_session_reuse`).
@@ -56,6 +59,27 @@ pub struct Identity {
     /// What it is told by.
     pub fingerprint: Fingerprint,
     certified: Arc<CertifiedKey>,
+}
+
+impl Identity {
+    fn new(certified: CertifiedKey) -> Self {
+        let mut digest = Context::new(&SHA256);
+        for der in &certified.cert {
+            digest.update(&der.len().to_be_bytes());
+            digest.update(der);
+        }
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(digest.finish().as_ref());
+        Self {
+            fingerprint,
+            certified: Arc::new(certified),
+        }
+    }
+}
+
+fn sources(ssl: &UpstreamSsl, certificate: &[u8], key: &[u8]) -> (Pem, Pem) {
+    let certificate = Pem::new(certificate, &ssl.directory);
+    (certificate, Pem::key(key, &ssl.directory))
 }
 
 impl fmt::Debug for Identity {
@@ -100,7 +124,7 @@ const SESSIONS: usize = 32;
 
 impl ClientContext {
     /// Loads everything that the settings name. The error is nginx's message.
-    pub(super) fn new(ssl: &UpstreamSsl) -> Result<Self, String> {
+    pub(super) fn new(ssl: &UpstreamSsl, cache: Option<Arc<Cache>>) -> Result<Self, String> {
         let provider = server::provider(
             &ssl.ciphers,
             ssl.ciphersuites.as_deref(),
@@ -119,34 +143,37 @@ impl ClientContext {
             .filter(|(certificate, _)| !certificate.is_empty());
         let fixed = match texts.and_then(|(a, b)| Some((a.as_literal()?, b.as_literal()?))) {
             None => None,
-            Some((certificate, key)) => Some(Self::identity(ssl, certificate, key)?),
+            Some((certificate, key)) => {
+                let (certificate, key) = sources(ssl, certificate, key);
+                let certified = pem::certified_key(&certificate, &key, &ssl.passwords)?;
+                Some(Identity::new(certified))
+            }
         };
         Ok(Self {
             base,
             fixed,
             trust: trust(ssl)?,
+            cache,
             names: ssl.server_name,
             reuse: ssl.session_reuse,
             configs: LruCache::new(PEERS).into(),
         })
     }
 
-    /// A certificate and its key as their texts, with variables replaced, name them. The error is nginx's message.
-    pub fn identity(ssl: &UpstreamSsl, certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
-        let certificate = Pem::new(certificate, &ssl.directory);
-        let key = Pem::key(key, &ssl.directory);
-        let certified = Arc::new(pem::certified_key(&certificate, &key, &ssl.passwords)?);
-        let mut digest = Context::new(&SHA256);
-        for der in &certified.cert {
-            digest.update(&der.len().to_be_bytes());
-            digest.update(der);
-        }
-        let mut fingerprint = [0; 32];
-        fingerprint.copy_from_slice(digest.finish().as_ref());
-        Ok(Identity {
-            fingerprint,
-            certified,
-        })
+    /// A certificate and its key as their texts, with variables replaced, name them; `now` is in seconds of the day's
+    /// clock. The error is nginx's message.
+    pub fn identity(
+        &self,
+        ssl: &UpstreamSsl,
+        (certificate, key): (&[u8], &[u8]),
+        now: i64,
+    ) -> Result<Identity, String> {
+        let (certificate, key) = sources(ssl, certificate, key);
+        let certified = match &self.cache {
+            None => pem::certified_key(&certificate, &key, &ssl.passwords),
+            Some(cache) => cache.certified_key(&certificate, &key, &ssl.passwords, now),
+        };
+        certified.map(Identity::new)
     }
 
     /// Whether the name of the host matters at all.

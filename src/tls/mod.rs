@@ -3,6 +3,7 @@
 //! No socket is here: the bytes of a connection are [`crate::net::TlsIo`]'s business. Contexts are made by the master, who
 //! can read the keys. Mirrors `event/ngx_event_openssl.c` where it is about an `SSL_CTX`.
 
+mod cache;
 mod certificate;
 mod ciphers;
 mod client;

@@ -1,6 +1,6 @@
 //! Certificates and keys out of their files, with nginx's words for what is wrong with them.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, sync::Arc};
 
 use rustls::{
     crypto::aws_lc_rs::sign::any_supported_type,
@@ -8,11 +8,12 @@ use rustls::{
         CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
         pem::{self, PemObject as _},
     },
-    sign::CertifiedKey,
+    sign::{CertifiedKey, SigningKey},
 };
 
 use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
 
+use super::verify;
 use crate::{
     common::errno::Errno,
     conf::model::{Passwords, Pem},
@@ -25,27 +26,47 @@ pub(super) fn certified_key(
     passwords: &Passwords,
 ) -> Result<CertifiedKey, String> {
     let chain = chain(certificate)?;
-    let der = private_key(key, passwords)?;
-    let refused =
-        |name: &str, why: &str| format!("SSL_CTX_use_PrivateKey(\"{name}\") failed (SSL: {why})");
-    let signing =
-        any_supported_type(&der).map_err(|error| refused(&name(key), &format!("{error}")))?;
-    let certified = CertifiedKey::new(chain, signing);
+    let (signing, _) = signing_key(key, passwords)?;
+    pair(chain, signing, key)
+}
+
+fn refused(key: &Pem, why: &str) -> String {
+    let name = name(key);
+    format!("SSL_CTX_use_PrivateKey(\"{name}\") failed (SSL: {why})")
+}
+
+/// A key, and whether it needed no password.
+pub(super) fn signing_key(
+    source: &Pem,
+    passwords: &Passwords,
+) -> Result<(Arc<dyn SigningKey>, bool), String> {
+    let (der, is_open) = private_key(source, passwords)?;
+    let signing = any_supported_type(&der).map_err(|error| refused(source, &format!("{error}")))?;
+    Ok((signing, is_open))
+}
+
+/// A certificate and its key together; `source` is what the key is called.
+pub(super) fn pair(
+    chain: Vec<CertificateDer<'static>>,
+    signing: Arc<dyn SigningKey>,
+    source: &Pem,
+) -> Result<CertifiedKey, String> {
     // DIFFERS(key-kind): OpenSSL compares it only with a certificate for its own kind of keys.
-    match certified.keys_match() {
-        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
-            Err(refused(
-                &name(key),
-                "error:05800074:x509 certificate routines::key values mismatch",
-            ))
-        }
-        // What only webpki does not like, such as a certificate of version 1, may be served all the same.
-        Ok(()) | Err(_) => Ok(certified),
+    // rustls's own comparison reads the certificate with webpki, which does not know certificates of version 1.
+    let key = signing.public_key();
+    if let (Some(own), Some(key)) = (chain.first(), key)
+        && !verify::is_key_of(&key, own)
+    {
+        return Err(refused(
+            source,
+            "error:05800074:x509 certificate routines::key values mismatch",
+        ));
     }
+    Ok(CertifiedKey::new(chain, signing))
 }
 
 /// All certificates of a file, the first of which is one's own.
-fn chain(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn chain(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |why: String| format!("cannot load certificate \"{}\": {why}", name(source));
     let bytes = read(source).map_err(failed)?;
     let mut certificates = Vec::new();
@@ -96,13 +117,19 @@ const NO_CERTIFICATE: &str = "PEM_read_bio_X509_AUX() failed (SSL: error:0480006
 const NO_KEY: &str = "PEM_read_bio_PrivateKey() failed (SSL: error:1E08010C:DECODER routines::unsupported:\
                       No supported data to decode. Input type: PEM)";
 
-fn private_key(source: &Pem, passwords: &Passwords) -> Result<PrivateKeyDer<'static>, String> {
+/// A key, and whether it needed no password.
+fn private_key(
+    source: &Pem,
+    passwords: &Passwords,
+) -> Result<(PrivateKeyDer<'static>, bool), String> {
     let failed = |why: &str| format!("cannot load certificate key \"{}\": {why}", name(source));
     let bytes = read(source).map_err(|why| failed(&why))?;
     if let Some(sealed) = encrypted(&bytes) {
-        return decrypt(sealed, passwords).ok_or_else(|| failed(BAD_PASSWORD));
+        let opened = decrypt(sealed, passwords).ok_or_else(|| failed(BAD_PASSWORD))?;
+        return Ok((opened, false));
     }
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY))
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY))?;
+    Ok((key, true))
 }
 
 const BAD_PASSWORD: &str =
@@ -176,6 +203,26 @@ mod tests {
     fn file(name: &str) -> Pem {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         Pem::File(root.join("testdata/tls").join(name))
+    }
+
+    /// A key of somebody else is noticed with old certificates too.
+    #[test]
+    fn keys_that_do_not_match() {
+        let file = |name: &str| {
+            Pem::File(
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("testdata/tls")
+                    .join(name),
+            )
+        };
+        let pair = |certificate: &str, key: &str| {
+            certified_key(&file(certificate), &file(key), &Passwords::default()).map(drop)
+        };
+        assert_eq!(pair("chains/old.pem", "chains/leaf.key"), Ok(()));
+        for certificate in ["chains/old.pem", "ecdsa.crt", "rsa.crt"] {
+            let message = pair(certificate, "other.key").unwrap_err();
+            assert!(message.ends_with("::key values mismatch)"), "{message}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use rustls::{
 };
 
 use super::{
+    cache::Cache,
     ciphers,
     client::{self, ClientContext},
     client_auth::{ClientAuth, Verdict},
@@ -87,13 +88,21 @@ fn clients(config: &Config) -> Result<HashMap<usize, Arc<ClientContext>>, String
     wanted.extend(streams.filter(|ssl| ssl.enabled).cloned());
     let mut clients = HashMap::new();
     let mut known: Vec<(Arc<UpstreamSsl>, Arc<ClientContext>)> = Vec::new();
+    let mut caches: Vec<Arc<Cache>> = Vec::new();
     for ssl in wanted {
+        // Blocks that inherit the directive share what is kept.
+        let cache = ssl.certificate_cache.map(|rule| {
+            let known = caches.iter().find(|cache| cache.rule() == rule);
+            let cache = known.cloned().unwrap_or_else(|| Arc::new(Cache::new(rule)));
+            caches.push(cache.clone());
+            cache
+        });
         let alike = known
             .iter()
             .find(|(other, _)| client::is_alike(other, &ssl));
         let context = match alike {
             Some((_, context)) => context.clone(),
-            None => Arc::new(ClientContext::new(&ssl)?),
+            None => Arc::new(ClientContext::new(&ssl, cache)?),
         };
         clients.insert(address(&ssl), context.clone());
         known.push((ssl, context));

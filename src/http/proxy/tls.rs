@@ -117,7 +117,8 @@ impl Tls {
         let Some((certificate, key)) = &self.identity else {
             return Ok(None);
         };
-        match ClientContext::identity(ssl, certificate, key) {
+        let now = clock::wall().secs;
+        match self.context.identity(ssl, (certificate, key), now) {
             Ok(identity) => Ok(Some(identity)),
             Err(message) => {
                 x.log(Level::Error, format_args!("{message}"));

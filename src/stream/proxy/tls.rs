@@ -60,7 +60,7 @@ impl Tls {
         let alpn: Vec<_> = alpn
             .filter(|name| (1..=255).contains(&name.len()))
             .collect();
-        let identity = identity(s, ssl)?;
+        let identity = identity(&self.context, s, ssl)?;
         s.action = Action::HandshakingUpstream;
         let peer = format!("{} {peer}", self.group);
         let session = self
@@ -118,6 +118,7 @@ pub(super) fn header<D: Downstream>(s: &mut Session<'_, D>) -> Vec<u8> {
 
 /// The certificate of this connection, when it has variables.
 fn identity<D: Downstream>(
+    context: &ClientContext,
     s: &mut Session<'_, D>,
     ssl: &UpstreamSsl,
 ) -> Result<Option<Identity>, Fail> {
@@ -132,7 +133,9 @@ fn identity<D: Downstream>(
         return Ok(None);
     }
     let key = key.to_vec(s);
-    ClientContext::identity(ssl, &certificate, &key)
+    let now = clock::wall().secs;
+    context
+        .identity(ssl, (&certificate, &key), now)
         .map(Some)
         .map_err(|message| {
             s.log(Level::Error, format_args!("{message}"));

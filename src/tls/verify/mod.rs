@@ -363,6 +363,15 @@ impl Check<'_> {
     }
 }
 
+/// Whether a public key with its algorithm is the one in the certificate.
+pub(super) fn is_key_of(key: &[u8], certificate: &CertificateDer<'_>) -> bool {
+    let Some(cert) = Cert::parse(certificate) else {
+        return false;
+    };
+    let own = cert::split_key(cert.x509.public_key().raw);
+    own.map(|(_, bits)| bits) == cert::split_key(key).map(|(_, bits)| bits)
+}
+
 /// Whether a certificate is for the host `name` (`ngx_ssl_check_host`).
 pub(super) fn is_for(certificate: &CertificateDer<'_>, name: &[u8]) -> bool {
     Cert::parse(certificate).is_some_and(|cert| name::is_for(&cert.x509, name))
