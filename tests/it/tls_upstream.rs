@@ -1,6 +1,11 @@
 //! TLS to upstreams: who is trusted, what they are told, and what connections are shared.
 
-use crate::support::{Conn, Subject, both, ours, tls::with_certificates};
+use std::collections::BTreeSet;
+
+use crate::support::{
+    Conn, Subject, both, ours,
+    tls::{file, with_certificates},
+};
 
 /// Chains under testdata/tls/chains, and what else the proxy is told about them.
 const CHAINS: [(&str, &str); 45] = [
@@ -67,19 +72,16 @@ const CHAINS: [(&str, &str); 45] = [
 /// other settings have found out.
 #[test]
 fn verdicts_on_chains() {
-    let mut servers = String::new();
-    let mut locations = String::new();
-    let mut known: Vec<&str> = CHAINS.iter().map(|(name, _)| *name).collect();
-    known.sort_unstable();
-    known.dedup();
-    for name in known {
-        servers += &format!(
+    let known: BTreeSet<&str> = CHAINS.iter().map(|(name, _)| *name).collect();
+    let servers = known.iter().map(|name| {
+        format!(
             "server {{ listen unix:{{{{dir}}}}/{name} ssl; ssl_ciphers HIGH:@SECLEVEL=0;
                 ssl_certificate_key {{{{tls}}}}/chains/leaf.key;
                 ssl_certificate {{{{tls}}}}/chains/{name}.pem; location / {{ return 200 fine; }} }}"
-        );
-    }
-    for (index, (name, more)) in CHAINS.iter().enumerate() {
+        )
+    });
+    let servers: String = servers.collect();
+    let locations = CHAINS.iter().enumerate().map(|(index, (name, more))| {
         let default = |directive: &str, value: &str| {
             let is_said = more.contains(directive);
             if is_said {
@@ -93,10 +95,11 @@ fn verdicts_on_chains() {
             "proxy_ssl_trusted_certificate",
             "{{tls}}/chains/trusted.pem",
         );
-        locations += &format!(
+        format!(
             "location =/{index} {{ proxy_pass https://unix:{{{{dir}}}}/{name}; {host} {trust} {more} }}"
-        );
-    }
+        )
+    });
+    let locations: String = locations.collect();
     let conf = with_certificates(&format!(
         "proxy_ssl_verify on; proxy_ssl_session_reuse off; {servers} server {{ listen {{{{listen}}}}; {locations} }}"
     ));
@@ -161,7 +164,7 @@ fn names_that_upstreams_are_told() {
         ]
         .map(str::to_owned)
         .into_iter()
-        .chain([format!("/any?to=group_1"), format!("/any?to={to}/x")])
+        .chain(["/any?to=group_1".to_owned(), format!("/any?to={to}/x")])
         .map(|target| s.get(&target).text())
         .collect::<Vec<_>>()
     });
@@ -194,7 +197,7 @@ fn peers_that_do_not_shake_hands() {
     );
     let seen = both(&conf, |s: &mut Subject| {
         s.backend("plain", plain);
-        s.backend("close", |conn| conn.finish());
+        s.backend("close", Conn::finish);
         s.backend("silent", silent);
         let answers = ["/next", "/plain", "/close", "/silent"].map(|target| s.get(target).status());
         // What nginx says of the others depends on whether they were faster than the handshake.
@@ -379,4 +382,75 @@ fn long_streams_and_their_ends() {
             );
         });
     });
+}
+
+/// Upstreams that ask for a certificate get the one that is meant, with either version.
+#[test]
+fn certificates_for_upstreams() {
+    let conf = conf("
+        server { listen {{listen_tls}} ssl; ssl_verify_client optional; ssl_client_certificate {{tls}}/ca.crt; ssl_crl {{tls}}/ca.crl;
+            error_page 495 =200 /bad; location /bad { return 200 $ssl_client_verify; }
+            location / { return 200 '$ssl_client_verify $ssl_client_s_dn $ssl_protocol'; } }
+        server { listen {{listen}}; proxy_ssl_session_reuse off;
+            location /none { proxy_pass https://{{listen_tls}}; }
+            proxy_ssl_certificate {{tls}}/client.crt; proxy_ssl_certificate_key {{tls}}/client.key;
+            location /fixed { proxy_pass https://{{listen_tls}}; }
+            location /old { proxy_pass https://{{listen_tls}}; proxy_ssl_protocols TLSv1.2; }
+            location /empty { proxy_pass https://{{listen_tls}}; proxy_ssl_certificate ''; }
+            location /variable { proxy_pass https://{{listen_tls}}; proxy_ssl_certificate $arg_c; proxy_ssl_certificate_key $arg_k; }
+            location /locked { proxy_pass https://{{listen_tls}}; proxy_ssl_certificate {{tls}}/rsa.crt;
+                proxy_ssl_certificate_key $arg_k; proxy_ssl_password_file {{tls}}/passwords; } }");
+    let told = both(&conf, |s: &mut Subject| {
+        let file = |name: &str| file(name).to_string_lossy().into_owned();
+        let with = |place: &str, certificate: &str, key: &str| {
+            format!("/{place}?c={}&k={}", file(certificate), file(key))
+        };
+        let targets = [
+            "/none".to_owned(),
+            "/fixed".to_owned(),
+            "/old".to_owned(),
+            "/empty".to_owned(),
+            "/variable?c=".to_owned(),
+            with("variable", "client.crt", "client.key"),
+            with("variable", "revoked.crt", "revoked.key"),
+            with("variable", "client.crt", "revoked.key"),
+            with("variable", "nothing", "client.key"),
+            with("locked", "", "encrypted.key"),
+        ];
+        targets.map(|target| {
+            let answer = s.get(&target);
+            match answer.status() {
+                200 => answer.text(),
+                status => status.to_string(),
+            }
+        })
+    });
+    assert!(told[1].starts_with("SUCCESS CN=client,"), "{told:?}");
+    assert_eq!(told[7..9], ["500", "500"]);
+}
+
+/// A tunnel that an upgrade has opened leads through TLS.
+#[test]
+fn tunnels_over_tls() {
+    let conf = conf("
+        server { listen {{listen_tls}} ssl; location / { proxy_pass http://{{a}}; proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } }
+        server { listen {{listen}}; location / { proxy_pass https://{{listen_tls}};
+            proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } }");
+    let echoed = both(&conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            conn.head();
+            conn.write(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n",
+            );
+            conn.echo();
+        });
+        let mut client = s.connect();
+        client.send("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n");
+        let status = client.head().status();
+        let text = "ping".repeat(5000);
+        client.send(&text);
+        (status, client.bytes(text.len()) == text.as_bytes())
+    });
+    assert_eq!(echoed, (101, true));
 }
