@@ -207,3 +207,16 @@ fn head_has_no_body() {
         [s.ask("HEAD", "/", ""), s.ask("HEAD", "/old", "")]
     });
 }
+
+/// Behaviour H4.
+#[test]
+fn early_hints_are_skipped() {
+    let seen = relayed(
+        "/",
+        r"
+            one: HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok
+            two: HTTP/1.1 103 A\r\n\r\nHTTP/1.1 103 B\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok
+            ",
+    );
+    assert!(seen.iter().all(|row| row.contains("200 OK")), "{seen:?}");
+}

@@ -34,6 +34,8 @@ pub(super) struct ResponseHead {
     pub chunked: bool,
     /// The peer closes the connection after it.
     pub close: bool,
+    /// Early hints have just ended.
+    hinted: bool,
     /// Bytes of the head so far.
     len: usize,
 }
@@ -52,7 +54,13 @@ pub(super) enum Progress {
 impl ResponseHead {
     /// Takes what is complete off `buf`; `limit` bounds the head's length (`proxy_buffer_size`).
     pub(super) fn parse(&mut self, x: &Exchange<'_>, buf: &mut Buf, limit: usize) -> Progress {
-        let progress = self.lines(x, buf, limit);
+        let progress = loop {
+            match self.lines(x, buf, limit) {
+                // What came with them is the next status line.
+                Progress::Partial if std::mem::take(&mut self.hinted) => {}
+                progress => break progress,
+            }
+        };
         if progress == Progress::Partial && self.len + buf.len() >= limit {
             x.log(Level::Error, format_args!("upstream sent too big header"));
             return Progress::Invalid;
@@ -203,6 +211,7 @@ impl ResponseHead {
             // Early hints are no final response: on with the next status line.
             // DIFFERS(early-hints): `$upstream_status` is that of the final response; in nginx it stays 103.
             *self = Self {
+                hinted: true,
                 len: self.len,
                 ..Self::default()
             };
