@@ -36,6 +36,7 @@ const CONFIGURE: &[&str] = &[
     "--with-http_realip_module",
     "--with-http_ssl_module",
     "--with-http_stub_status_module",
+    "--with-http_v2_module",
     "--with-stream",
     "--with-stream_realip_module",
     "--with-stream_ssl_module",

@@ -1,4 +1,4 @@
-//! What a configuration asks of TLS and HTTP/2, which is read and checked but not spoken yet.
+//! What a configuration asks of TLS, and of HTTP/2 to upstreams, which is read and checked but not spoken yet.
 
 use super::model::{Config, Http, Ocsp, ProxyVersion, Ssl, Stream};
 
@@ -25,12 +25,6 @@ fn in_http(http: &Http) -> Option<&'static str> {
         && let Some(name) = http.servers.iter().find_map(|server| missing(&server.ssl))
     {
         return Some(name);
-    }
-    if http.listens.iter().any(|listen| listen.http2) {
-        return Some("listen ... http2");
-    }
-    if http.servers.iter().any(|server| server.http2.enabled) {
-        return Some("http2 on");
     }
     let mut found = None;
     http.each_location(&mut |location| {

@@ -15,6 +15,7 @@ use super::{
     exchange::{Action, Exchange},
     h1::{chunked, known::Known},
     out::Piece,
+    phases::CLIENT_CLOSED,
     temp_file,
 };
 use crate::{
@@ -64,6 +65,8 @@ enum Framing {
     Length(u64),
     /// Chunks come.
     Chunked(chunked::Decoder),
+    /// The stream's end is the body's; how long it is to be, if that was said.
+    Stream(Option<u64>),
 }
 
 /// What is wrong with a body.
@@ -73,6 +76,10 @@ pub(super) enum BodyError {
     Invalid,
     /// More than `client_max_body_size`.
     TooLarge,
+    /// More than was said, on a stream.
+    Excess,
+    /// A stream ended before all of so many bytes had come.
+    Short(u64),
 }
 
 impl RequestBody {
@@ -85,12 +92,27 @@ impl RequestBody {
         };
     }
 
+    /// The same for a stream; `is_all`: it has ended.
+    pub(super) fn expect_stream(&mut self, content_length: Option<u64>, is_all: bool) {
+        self.framing = if is_all {
+            Framing::None
+        } else {
+            Framing::Stream(content_length)
+        };
+    }
+
+    /// Whether the end of a stream is its end.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self.framing, Framing::Stream(_))
+    }
+
     /// Whether all of it has been taken off the connection.
     pub(super) fn is_read(&self) -> bool {
         match &self.framing {
             Framing::None => true,
             Framing::Length(n) => *n == 0,
             Framing::Chunked(decoder) => decoder.is_done(),
+            Framing::Stream(_) => false,
         }
     }
 
@@ -100,19 +122,24 @@ impl RequestBody {
             Framing::None => Some(0),
             Framing::Length(n) => Some(*n),
             Framing::Chunked(_) => None,
+            Framing::Stream(length) => length.map(|n| n.saturating_sub(self.received)),
         }
     }
 
-    /// Takes what belongs to the body off `buf` and hands the data to `sink`; `max` bounds the whole body (0 = no bound).
+    /// Takes what belongs to the body off `buf`, behind which nothing comes if it is `last`, and hands the data to `sink`;
+    /// `max` bounds the whole body (0 = no bound).
     pub(super) fn take(
         &mut self,
-        buf: &mut Buf,
+        (buf, last): (&mut Buf, bool),
         max: u64,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Result<(), BodyError> {
+        if let Framing::Stream(length) = self.framing {
+            return self.take_stream((buf, last), length, max, sink);
+        }
         while !buf.is_empty() && !self.is_read() {
             match &mut self.framing {
-                Framing::None => return Ok(()),
+                Framing::None | Framing::Stream(_) => return Ok(()),
                 Framing::Length(left) => {
                     let n = usize::try_from(*left).map_or(buf.len(), |left| left.min(buf.len()));
                     sink(&buf.filled()[..n]);
@@ -137,6 +164,26 @@ impl RequestBody {
                 },
             }
         }
+        Ok(())
+    }
+
+    fn take_stream(
+        &mut self,
+        (buf, last): (&mut Buf, bool),
+        length: Option<u64>,
+        max: u64,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), BodyError> {
+        self.received += buf.len() as u64;
+        match length {
+            Some(length) if self.received > length => return Err(BodyError::Excess),
+            Some(length) if last && self.received < length => return Err(BodyError::Short(length)),
+            None if max > 0 && self.received > max => return Err(BodyError::TooLarge),
+            _ if last => self.framing = Framing::None,
+            _ => {}
+        }
+        sink(buf.filled());
+        buf.consume(buf.len());
         Ok(())
     }
 
@@ -225,10 +272,11 @@ async fn fill_now(conn: &mut Conn) -> bool {
         conn.buf = Buf::small();
     }
     conn.buf.compact();
+    let is_stream = conn.io.is_stream();
     poll_fn(|cx| {
         let read = conn.io.poll_fill(&mut conn.buf, usize::MAX, cx);
-        conn.eof |= matches!(read, Poll::Ready(Ok(0)));
-        Poll::Ready(matches!(read, Poll::Ready(Ok(n)) if n > 0))
+        conn.eof |= matches!(read, Poll::Ready(Ok(0))) || conn.io.has_ended();
+        Poll::Ready(matches!(read, Poll::Ready(Ok(n)) if n > 0 || is_stream))
     })
     .await
 }
@@ -246,10 +294,9 @@ fn take(x: &mut Exchange<'_>, buf: &mut Buf) -> Result<(), u16> {
     let max = x.location.core.client_max_body_size;
     let before = buf.len();
     let mut memory = std::mem::take(&mut x.request.body.memory);
-    let result = x
-        .request
-        .body
-        .take(buf, max, &mut |data| memory.extend_from_slice(data));
+    let result = x.request.body.take((buf, x.conn.eof), max, &mut |data| {
+        memory.extend_from_slice(data);
+    });
     x.request.body.memory = memory;
     x.request.length += (before - buf.len()) as u64;
     result.map_err(|error| refuse(x, error))
@@ -267,11 +314,32 @@ pub(super) fn refuse(x: &mut Exchange<'_>, error: BodyError) -> u16 {
         }
         BodyError::TooLarge => {
             let received = x.request.body.received;
+            let more = if x.conn.io.is_stream() { "" } else { "+" };
             x.log(
                 Level::Error,
-                format_args!("client intended to send too large chunked body: {received}+ bytes"),
+                format_args!(
+                    "client intended to send too large chunked body: {received}{more} bytes"
+                ),
             );
             413
+        }
+        BodyError::Excess => {
+            x.log(
+                Level::Info,
+                format_args!("client intended to send body data larger than declared"),
+            );
+            400
+        }
+        BodyError::Short(length) => {
+            let received = x.request.body.received;
+            x.log(
+                Level::Info,
+                format_args!(
+                    "client prematurely closed stream: \
+                     only {received} out of {length} bytes of request body received"
+                ),
+            );
+            400
         }
     }
 }
@@ -294,7 +362,7 @@ async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
     };
     x.action = Action::None;
     match result {
-        Ok(n) if n > 0 => Ok(()),
+        Ok(n) if n > 0 || x.request.body.is_stream() => Ok(()),
         Ok(_) => {
             x.log(
                 Level::Info,
@@ -306,6 +374,14 @@ async fn fill(x: &mut Exchange<'_>) -> Result<(), u16> {
         Err(ConnError::Timeout) => {
             x.timed_out = true;
             Err(408)
+        }
+        Err(ConnError::Gone | ConnError::Io(_)) if x.conn.io.is_stream() => {
+            x.log(
+                Level::Info,
+                format_args!("client prematurely closed stream"),
+            );
+            x.broken = true;
+            Err(CLIENT_CLOSED)
         }
         Err(ConnError::Gone | ConnError::Io(_)) => {
             x.broken = true;
@@ -362,7 +438,7 @@ fn write_file(x: &mut Exchange<'_>) -> io::Result<()> {
 
 /// Answers `Expect: 100-continue` before the body is read.
 pub(super) async fn test_expect(x: &mut Exchange<'_>) -> Result<(), u16> {
-    if x.request.expect_tested || x.request.version < 1001 {
+    if x.request.expect_tested || x.request.version < 1001 || x.conn.io.is_stream() {
         return Ok(());
     }
     x.request.expect_tested = true;
@@ -396,7 +472,8 @@ pub(super) async fn discard(x: &mut Exchange<'_>) -> Result<(), u16> {
     x.request.body.discarded = true;
     let mut buf = std::mem::take(&mut x.conn.buf);
     let before = buf.len();
-    let result = x.request.body.take(&mut buf, 0, &mut |_| {});
+    let last = x.conn.eof;
+    let result = x.request.body.take((&mut buf, last), 0, &mut |_| {});
     x.request.length += (before - buf.len()) as u64;
     x.conn.buf = buf;
     result.map_err(|error| refuse(x, error))
@@ -410,7 +487,8 @@ pub(super) async fn drain(x: &mut Exchange<'_>) -> bool {
     loop {
         let mut buf = std::mem::take(&mut x.conn.buf);
         let before = buf.len();
-        let result = x.request.body.take(&mut buf, 0, &mut |_| {});
+        let last = x.conn.eof;
+        let result = x.request.body.take((&mut buf, last), 0, &mut |_| {});
         x.request.length += (before - buf.len()) as u64;
         x.conn.buf = buf;
         if result.is_err() {

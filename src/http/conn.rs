@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::out::Out;
+use super::{down::Down, h2::Stream, out::Out};
 use crate::{
     common::{
         addr::Addr,
@@ -22,8 +22,8 @@ use crate::{
 /// A client's connection.
 #[derive(Debug)]
 pub(super) struct Conn {
-    /// The socket.
-    pub io: Io,
+    /// What it came over.
+    pub io: Down,
     /// Bytes read from it that no request has used yet; without memory while idle.
     pub buf: Buf,
     /// Its timer.
@@ -81,7 +81,7 @@ impl Conn {
             proxied,
         } = arrival;
         Self {
-            io,
+            io: Down::Socket(io),
             buf: Buf::default(),
             timer: Timer::default(),
             id,
@@ -99,14 +99,38 @@ impl Conn {
         }
     }
 
-    /// What there is to know of the client's TLS, if it speaks it.
-    pub(super) fn tls(&self) -> Option<Facts<'_>> {
-        let io = self.io.tls()?;
-        Some(Facts {
-            session: io.session(),
-            context: self.tls.as_deref(),
-            now: clock::wall().secs,
-        })
+    /// Looks at what there is to know of the client's TLS; None where it speaks none.
+    pub(super) fn with_tls<T>(&self, look: impl FnOnce(&Facts<'_>) -> T) -> Option<T> {
+        let look = |io: &Io| {
+            let facts = Facts {
+                session: io.tls()?.session(),
+                context: self.tls.as_deref(),
+                now: clock::wall().secs,
+            };
+            Some(look(&facts))
+        };
+        self.io.with_socket(look).flatten()
+    }
+
+    /// One of its streams, as a connection that serves one request.
+    pub(super) fn of_stream(&self, stream: Box<Stream>, requests: u64) -> Self {
+        Self {
+            io: Down::Stream(stream),
+            buf: Buf::default(),
+            timer: Timer::default(),
+            id: self.id,
+            client: self.client.clone(),
+            peer: self.peer.clone(),
+            proxied: self.proxied.clone(),
+            started: self.started,
+            requests,
+            sent: 0,
+            eof: false,
+            wakes_at_shutdown: false,
+            tunnel_deadline: None,
+            tls: self.tls.clone(),
+            local: OnceCell::from(self.local().clone()),
+        }
     }
 
     /// The address that the client connected to; asked of the system once.
@@ -134,7 +158,7 @@ impl Conn {
     pub(super) async fn read(&mut self, deadline: Option<Now>) -> Result<usize, ConnError> {
         poll_fn(|cx| {
             if let Poll::Ready(result) = self.io.poll_fill(&mut self.buf, usize::MAX, cx) {
-                self.eof |= matches!(result, Ok(0));
+                self.eof |= matches!(result, Ok(0)) || self.io.has_ended();
                 return Poll::Ready(result.map_err(ConnError::from));
             }
             ready!(self.timer.poll(cx, deadline));
@@ -152,8 +176,8 @@ impl Conn {
         while !out.is_empty() {
             let mut deadline = None;
             poll_fn(|cx| {
-                if let Poll::Ready(result) = out.poll_write(&mut self.io, u64::MAX, cx) {
-                    return Poll::Ready(result.map(|n| self.sent += n).map_err(ConnError::from));
+                if let Poll::Ready(result) = self.poll_write(out, u64::MAX, cx) {
+                    return Poll::Ready(result.map(drop).map_err(ConnError::from));
                 }
                 let deadline = *deadline.get_or_insert_with(|| clock::now().after(timeout));
                 ready!(self.timer.poll(cx, Some(deadline)));
@@ -164,9 +188,28 @@ impl Conn {
         Ok(())
     }
 
+    /// Writes what it can of `out`, at most `limit` bytes; how many went out.
+    pub(super) fn poll_write(
+        &mut self,
+        out: &mut Out,
+        limit: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
+        let n = ready!(match &mut self.io {
+            Down::Socket(io) => out.poll_write(io, limit, cx),
+            Down::Stream(stream) => out.poll_stream(stream, limit, cx),
+            Down::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        })?;
+        self.sent += n;
+        Poll::Ready(Ok(n))
+    }
+
     /// Ready once the client has closed the connection or it failed; what it sends stays unread. Once the client has
     /// sent more than was asked for, this is never ready.
     pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Down::Stream(stream) = &mut self.io {
+            return stream.poll_reset(cx);
+        }
         loop {
             if self.eof {
                 return Poll::Ready(());

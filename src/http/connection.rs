@@ -14,6 +14,7 @@ use super::{
     body,
     conn::Conn,
     exchange::Exchange,
+    h2,
     head::{self, Head},
     log, phases,
     thread::Thread,
@@ -26,7 +27,7 @@ use crate::{
     },
     conf::model::{Level, LingeringClose, Listen},
     net::{
-        self, Arrival,
+        self, Arrival, Io,
         proxy_protocol::{self, HeaderError},
     },
 };
@@ -61,7 +62,7 @@ impl Thread {
     }
 }
 
-async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
+async fn serve(thread: &Rc<Thread>, mut conn: Box<Conn>, socket: usize) {
     let listens = &thread.live.http().listens;
     let behind = thread.live.sockets.get(socket);
     let Some(listen) =
@@ -86,12 +87,18 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
             let shaken = Box::pin(tls::handshake(thread, listen, conn, deadline)).await;
             let Some(shaken) = shaken else { return };
             conn = shaken;
+            if tls::has_h2(&conn) {
+                return serve_h2(thread, listen, conn).await;
+            }
         }
     }
     loop {
         let pipelined = !conn.buf.is_empty() && conn.requests > 0;
         if conn.buf.is_empty() && !wait(thread, &mut conn, timeout, at_quit).await {
             return;
+        }
+        if conn.requests == 0 && speaks_h2(listen) && begins_h2(&mut conn, timeout).await {
+            return serve_h2(thread, listen, conn).await;
         }
         let (returned, after) = Box::pin(request(thread, (listen, pipelined), conn)).await;
         conn = returned;
@@ -101,9 +108,38 @@ async fn serve(thread: &Thread, mut conn: Box<Conn>, socket: usize) {
             After::Close => return,
             After::Reset => {
                 // Without the option the close is an ordinary one.
-                drop(conn.io.reset_on_close());
+                drop(conn.io.with_socket(Io::reset_on_close));
                 return;
             }
+        }
+    }
+}
+
+/// Serves a connection of HTTP/2.
+async fn serve_h2(thread: &Rc<Thread>, listen: &Listen, conn: Box<Conn>) {
+    let listens = &thread.live.http().listens;
+    let number = listens.iter().position(|other| std::ptr::eq(other, listen));
+    // Rare enough to be boxed: other connections are smaller for it.
+    Box::pin(h2::serve(thread, (listen, number.unwrap_or(0)), conn)).await;
+}
+
+/// Whether clients may begin with HTTP/2 here; with TLS it is agreed on in the handshake.
+fn speaks_h2(listen: &Listen) -> bool {
+    !listen.ssl && (listen.http2 || listen.default_server.http2.enabled)
+}
+
+/// Whether the client begins as one of HTTP/2 does; more is read until that is known.
+async fn begins_h2(conn: &mut Conn, timeout: Duration) -> bool {
+    let deadline = Some(clock::now().after(timeout));
+    loop {
+        let came = conn.buf.filled();
+        if came.len() >= h2::scanner::PREFACE.len() || !h2::scanner::PREFACE.starts_with(came) {
+            return came.starts_with(h2::scanner::PREFACE);
+        }
+        match conn.read(deadline).await {
+            Ok(n) if n > 0 => {}
+            // The request line that it could still become is judged elsewhere.
+            _ => return false,
         }
     }
 }
@@ -154,7 +190,7 @@ async fn wait(thread: &Thread, conn: &mut Conn, timeout: Duration, grace: Durati
         }
         ready!(conn.timer.poll(cx, Some(begun.after(patience))));
         // The runtime may not know yet what has come while it was busy; closing would answer it with a reset.
-        Poll::Ready(is_ending && conn.io.has_arrived())
+        Poll::Ready(is_ending && conn.io.socket().is_some_and(Io::has_arrived))
     })
     .await;
     if !readable {
@@ -241,13 +277,16 @@ async fn after(x: &mut Exchange<'_>) -> After {
 fn nodelay(x: &Exchange<'_>) {
     if x.conn.requests == 1 && x.location.core.tcp_nodelay {
         // It is an optimisation: nothing depends on it.
-        drop(x.conn.io.set_nodelay(true));
+        drop(x.conn.io.with_socket(|io| io.set_nodelay(true)));
     }
 }
 
 /// Sends FIN and reads what the client still sends, so that it sees the response before a reset.
-async fn linger(mut conn: Box<Conn>, time: Duration, timeout: Duration) {
-    if poll_fn(|cx| conn.io.poll_shutdown(cx)).await.is_err() {
+pub(super) async fn linger(mut conn: Box<Conn>, time: Duration, timeout: Duration) {
+    let Some(io) = conn.io.socket() else {
+        return;
+    };
+    if poll_fn(|cx| io.poll_shutdown(cx)).await.is_err() {
         return;
     }
     let end = clock::now().after(time);

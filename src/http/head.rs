@@ -178,7 +178,7 @@ fn accept_line(x: &mut Exchange<'_>, line: &RequestLine) -> Result<(), u16> {
     Ok(())
 }
 
-fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<(), u16> {
+pub(super) fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<(), u16> {
     let request = &mut x.request;
     request.valid_target = target.first() == Some(&b'/');
     let path_end = line
@@ -215,7 +215,7 @@ fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<()
 }
 
 /// Takes the host from the target or the `Host` header; the first one counts.
-fn set_host(x: &mut Exchange<'_>, text: &[u8], message: &str) -> Result<(), u16> {
+pub(super) fn set_host(x: &mut Exchange<'_>, text: &[u8], message: &str) -> Result<(), u16> {
     let Some(host) = host::validate(text) else {
         x.log(Level::Info, format_args!("{message}"));
         return Err(400);
@@ -330,7 +330,11 @@ fn lines(
 }
 
 /// Takes over one field.
-fn field(x: &mut Exchange<'_>, line: &[u8], (name, value): (&[u8], &[u8])) -> Result<(), u16> {
+pub(super) fn field(
+    x: &mut Exchange<'_>,
+    line: &[u8],
+    (name, value): (&[u8], &[u8]),
+) -> Result<(), u16> {
     let known = Known::of(name);
     if is_unique(known)
         && let Some(previous) = x.request.headers.get(known)

@@ -11,6 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use super::h2::Stream;
 use crate::common::buffer::Buf;
 use crate::net::Io;
 
@@ -23,6 +24,8 @@ pub(super) enum Piece {
     Buf(Buf),
     /// Bytes that others hold too.
     Shared(Rc<Vec<u8>>, usize),
+    /// Another piece from an offset on; a stream holds it too.
+    Part(Rc<Self>, usize),
     /// Fixed text.
     Static(&'static [u8]),
     /// `len` bytes of a file from `offset`.
@@ -60,6 +63,7 @@ impl Piece {
             Self::Vec(bytes, at) => Some(&bytes[*at..]),
             Self::Buf(buf) | Self::Loaded { buf, .. } => Some(buf.filled()),
             Self::Shared(bytes, at) => Some(&bytes[*at..]),
+            Self::Part(piece, at) => piece.memory().map(|bytes| &bytes[*at..]),
             Self::Static(bytes) => Some(bytes),
             Self::File { .. } => None,
         }
@@ -68,7 +72,7 @@ impl Piece {
     /// Drops `n` bytes from the front.
     pub(super) fn consume(&mut self, n: usize) {
         match self {
-            Self::Vec(_, at) | Self::Shared(_, at) => *at += n,
+            Self::Vec(_, at) | Self::Shared(_, at) | Self::Part(_, at) => *at += n,
             Self::Buf(buf) => buf.consume(n),
             Self::Static(bytes) => *bytes = &bytes[n..],
             Self::File { offset, len, .. } => {
@@ -109,6 +113,8 @@ pub(super) struct Out {
     pieces: VecDeque<Piece>,
     bytes: u64,
     in_memory: u64,
+    /// The end of a stream's body is still to be said.
+    ends: bool,
 }
 
 /// Up to this length a copy is cheaper than a piece of its own, bytes.
@@ -147,7 +153,12 @@ impl Out {
 
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.bytes == 0 && !self.ends
+    }
+
+    /// Nothing follows: a stream says so with the last bytes.
+    pub(super) fn end(&mut self) {
+        self.ends = true;
     }
 
     /// Forgets everything.
@@ -155,6 +166,7 @@ impl Out {
         self.pieces.clear();
         self.bytes = 0;
         self.in_memory = 0;
+        self.ends = false;
     }
 
     /// Writes once, at most `limit` bytes; how many were written. With nothing to write it is ready with 0.
@@ -191,6 +203,51 @@ impl Out {
         };
         self.consume(written);
         Poll::Ready(Ok(written as u64))
+    }
+
+    /// Gives a stream what its client takes, at most `limit` bytes; how many that are on the connection. Pieces are shared
+    /// with the stream, not copied.
+    pub(super) fn poll_stream(
+        &mut self,
+        stream: &mut Stream,
+        limit: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
+        let (mut written, mut room) = (0, limit);
+        while self.bytes > 0 && room > 0 {
+            if let Some(Piece::File { .. }) = self.pieces.front() {
+                self.load()?;
+            }
+            let Some((piece, at)) = self.share_front() else {
+                break;
+            };
+            let len = piece.memory().map_or(0, |bytes| bytes.len() - at);
+            let want = usize::try_from(room).map_or(len, |room| room.min(len));
+            let n = match stream.poll_room(want, cx) {
+                Poll::Pending if written > 0 => return Poll::Ready(Ok(written)),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(n) => n?,
+            };
+            let is_last = self.ends && self.bytes == n as u64;
+            written += stream.send(&piece, (at, at + n), is_last)?;
+            room -= n as u64;
+            self.consume(n);
+        }
+        if self.bytes == 0 && std::mem::take(&mut self.ends) {
+            written += stream.send_end()?;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    /// The piece at the front, to be held by others too, and how much of it is gone.
+    fn share_front(&mut self) -> Option<(Rc<Piece>, usize)> {
+        let front = self.pieces.front_mut()?;
+        if let Piece::Part(piece, at) = front {
+            return Some((Rc::clone(piece), *at));
+        }
+        let piece = Rc::new(std::mem::replace(front, Piece::Static(b"")));
+        *front = Piece::Part(Rc::clone(&piece), 0);
+        Some((piece, 0))
     }
 
     /// Replaces all pieces in memory by what `write` makes of their bytes, in order; what came from a file goes back to it.

@@ -2,13 +2,17 @@
 //!
 //! Mirrors `http/ngx_http_header_filter_module.c` and the order of nginx's filters.
 
+use std::borrow::Cow;
+
 use super::{
     conn::ConnError,
     exchange::{Action, Exchange},
     filters,
     h1::known::Known,
+    h2,
     out::Piece,
     phases::Next,
+    response::Response,
     status,
 };
 use crate::{
@@ -47,6 +51,11 @@ pub(super) fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     }
     if x.request.is_head() {
         x.response.header_only = true;
+    }
+    settle(&mut x.response);
+    if x.conn.io.is_stream() {
+        h2::send_head(x);
+        return Ok(());
     }
     let mut bytes = x.thread.take_vec();
     encode(x, &mut bytes);
@@ -133,10 +142,28 @@ pub(super) fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
     }
 }
 
+/// What follows from the status.
+fn settle(response: &mut Response) {
+    if response.status_line.is_empty() {
+        if response.status == 204 {
+            response.header_only = true;
+            response.content_type.clear();
+            response.last_modified = None;
+            response.clear_content_length();
+        }
+        response.header_only |= response.status == 304;
+    }
+    if !matches!(response.status, 200 | 206 | 304) {
+        response.last_modified = None;
+    }
+}
+
 /// Appends the header of the response.
 fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     status_line(x, out);
-    server(x, out);
+    if let Some(name) = server(x) {
+        field(out, b"Server", &name);
+    }
     let core = &x.location.core;
     if !x.response.headers.has(Known::Date) {
         field(out, b"Date", &clock::http_date());
@@ -157,7 +184,9 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     {
         field(out, b"Last-Modified", &date::http(secs));
     }
-    location(x, out);
+    if let Some(address) = location(x) {
+        field(out, b"Location", address);
+    }
     if x.response.chunked {
         field(out, b"Transfer-Encoding", b"chunked");
     }
@@ -180,59 +209,44 @@ fn encode(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn status_line(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+fn status_line(x: &Exchange<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");
-    let response = &mut x.response;
+    let response = &x.response;
     if response.status_line.is_empty() {
         match status::line(response.status) {
             Some(line) => out.extend_from_slice(line.as_bytes()),
             None => out.extend_from_slice(format!("{:03} ", response.status).as_bytes()),
         }
-        if response.status == 204 {
-            response.header_only = true;
-            response.content_type.clear();
-            response.last_modified = None;
-            response.clear_content_length();
-        }
-        response.header_only |= response.status == 304;
     } else {
         out.extend_from_slice(&response.status_line);
-    }
-    if !matches!(response.status, 200 | 206 | 304) {
-        response.last_modified = None;
     }
     out.extend_from_slice(b"\r\n");
 }
 
-fn server(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+/// The value of `Server`, if there is to be one.
+pub(super) fn server(x: &mut Exchange<'_>) -> Option<Cow<'static, [u8]>> {
     if x.response.headers.has(Known::Server) {
-        return;
+        return None;
     }
     match &x.location.core.server_tokens {
-        ServerTokens::On | ServerTokens::Build => field(out, b"Server", SERVER_FULL.as_bytes()),
-        ServerTokens::Off => field(out, b"Server", SERVER.as_bytes()),
+        ServerTokens::On | ServerTokens::Build => Some(SERVER_FULL.as_bytes().into()),
+        ServerTokens::Off => Some(SERVER.as_bytes().into()),
         ServerTokens::Text(text) => {
             let text = text.clone().to_vec(x);
-            if !text.is_empty() {
-                field(out, b"Server", &text);
-            }
+            (!text.is_empty()).then_some(text.into())
         }
     }
 }
 
-/// Writes our own relative `Location` as an absolute one.
-fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
+/// Our own relative `Location` as an absolute one.
+pub(super) fn location<'x>(x: &'x mut Exchange<'_>) -> Option<&'x [u8]> {
     if !x.response.own_location || !x.location.core.absolute_redirect {
-        return;
+        return None;
     }
-    let Some(path) = x
-        .response
-        .headers
+    let headers = &x.response.headers;
+    let path = headers
         .get(Known::Location)
-        .filter(|path| path.starts_with(b"/"))
-    else {
-        return;
-    };
+        .filter(|path| path.starts_with(b"/"))?;
     let (scheme, usual) = if x.conn.io.is_plain() {
         ("http://", 80)
     } else {
@@ -256,10 +270,9 @@ fn location(x: &mut Exchange<'_>, out: &mut Vec<u8>) {
         address.extend_from_slice(format!(":{port}").as_bytes());
     }
     address.extend_from_slice(path);
-    field(out, b"Location", &address);
     x.response.headers.remove(Known::Location);
     // For `$sent_http_location`.
-    x.response.sent_location = Some(address);
+    Some(x.response.sent_location.insert(address))
 }
 
 /// Appends `name: value`.

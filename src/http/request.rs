@@ -153,6 +153,7 @@ impl Request {
     pub(super) fn protocol(&self) -> &[u8] {
         match self.version {
             9 => b"HTTP/0.9",
+            2000 => b"HTTP/2.0",
             _ => &self.line[self.protocol.clone()],
         }
     }
@@ -171,7 +172,7 @@ impl Request {
 
     /// Whether a body comes with it.
     pub(super) fn has_body(&self) -> bool {
-        self.chunked || self.content_length.is_some_and(|n| n > 0)
+        self.chunked || self.content_length.is_some_and(|n| n > 0) || self.body.is_stream()
     }
 
     /// What the `User-Agent` is known for; asked for rarely, so looked at when it is.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use rustls::server::ClientHello;
 
-use super::{conn::Conn, exchange::Exchange, thread::Thread};
+use super::{conn::Conn, down::Down, exchange::Exchange, thread::Thread};
 use crate::{
     common::{buffer::Buf, clock::Now},
     conf::model::{Level, Listen, Server, VerifyClient},
-    net::{TlsIo, tls as net_tls},
+    net::{Io, TlsIo, tls as net_tls},
     tls::{ServerContext, Verdict},
 };
 
@@ -35,15 +35,16 @@ pub(super) async fn handshake(
     let mut conn = *conn;
     let mut chosen = None;
     let choose = |hello: &ClientHello<'_>| {
-        let context = choose(thread, listen, hello)?;
+        let (context, speaks_h2) = choose(thread, listen, hello);
+        let context = context?;
         chosen = Some(context.clone());
-        (!context.rejects).then(|| context.http(false))
+        (!context.rejects).then(|| context.http(speaks_h2))
     };
-    let (io, done) =
-        net_tls::accept(conn.io, &mut conn.buf, &mut conn.timer, deadline, choose).await;
+    let io = conn.io.take_socket()?;
+    let (io, done) = net_tls::accept(io, &mut conn.buf, &mut conn.timer, deadline, choose).await;
     let Err(failure) = done else {
         conn.buf = Buf::default();
-        conn.io = io;
+        conn.io = Down::Socket(io);
         conn.tls = chosen;
         return Some(Box::new(conn));
     };
@@ -57,17 +58,25 @@ pub(super) async fn handshake(
     None
 }
 
-/// The context of the server whose name the client asks for; that of the listener's first one when it has none of its own.
+/// The context of the server whose name the client asks for, and whether that one speaks HTTP/2; that of the listener's
+/// first one when it has none of its own.
 fn choose<'g>(
     thread: &'g Thread,
     listen: &'g Listen,
     hello: &ClientHello<'_>,
-) -> Option<&'g Arc<ServerContext>> {
+) -> (Option<&'g Arc<ServerContext>>, bool) {
     let contexts = &thread.live.tls;
     let server = named(listen, hello.server_name());
-    contexts
+    let context = contexts
         .server(&server.ssl)
-        .or_else(|| contexts.server(&listen.default_server.ssl))
+        .or_else(|| contexts.server(&listen.default_server.ssl));
+    (context, listen.http2 || server.http2.enabled)
+}
+
+/// Whether client and server have agreed on HTTP/2.
+pub(super) fn has_h2(conn: &Conn) -> bool {
+    let agreed = |io: &Io| Some(io.tls()?.session().alpn_protocol() == Some(b"h2"));
+    conn.io.with_socket(agreed).flatten().unwrap_or(false)
 }
 
 /// The server that a name in a greeting means.
@@ -79,10 +88,9 @@ fn named<'g>(listen: &'g Listen, name: Option<&str>) -> &'g Arc<Server> {
 
 /// The server that requests on `conn` begin with: the one that its greeting named.
 pub(super) fn server<'g>(listen: &'g Listen, conn: &Conn) -> &'g Arc<Server> {
-    match conn.io.tls() {
-        None => &listen.default_server,
-        Some(tls) => named(listen, tls.server_name()),
-    }
+    let by_name = |io: &Io| Some(named(listen, io.tls()?.server_name()));
+    let named = conn.io.with_socket(by_name).flatten();
+    named.unwrap_or(&listen.default_server)
 }
 
 /// The status with which a request is refused because of how its connection came to be.
@@ -90,7 +98,12 @@ pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
     if !x.listen.ssl {
         return None;
     }
-    let Some(facts) = x.conn.tls() else {
+    let judged = x.conn.with_tls(|facts| {
+        let verdict = facts.verdict();
+        let context = facts.context;
+        (verdict, context.is_none_or(|context| context.admits(verdict)))
+    });
+    let Some((verdict, is_admitted)) = judged else {
         x.log(
             Level::Info,
             format_args!("client sent plain HTTP request to HTTPS port"),
@@ -100,8 +113,11 @@ pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
     if x.server.ssl.verify_client == VerifyClient::Off {
         return None;
     }
-    let asked = x.conn.io.tls().and_then(TlsIo::server_name);
-    if asked.is_some_and(|asked| !asked.as_bytes().eq_ignore_ascii_case(&x.request.host)) {
+    let is_other = |io: &Io| {
+        let asked = io.tls().and_then(TlsIo::server_name);
+        asked.is_some_and(|asked| !asked.as_bytes().eq_ignore_ascii_case(&x.request.host))
+    };
+    if x.conn.io.with_socket(is_other).unwrap_or(false) {
         x.log(
             Level::Info,
             format_args!(
@@ -110,9 +126,8 @@ pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
         );
         return Some(421);
     }
-    let verdict = facts.verdict();
     match verdict {
-        _ if facts.context.is_none_or(|context| context.admits(verdict)) => None,
+        _ if is_admitted => None,
         Verdict::Bad(error) => {
             x.log(
                 Level::Info,

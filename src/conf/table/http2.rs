@@ -17,7 +17,8 @@ pub(super) const ROWS: &[Row] = &[
         |r, s| flag(&mut r.srv.http2.enabled, s),
         "Speaks HTTP/2 with clients, besides HTTP/1 on the same address.",
     )
-    .default("off"),
+    .default("off")
+    .differs(&["head-bytes", "hop-fields", "stream-priority"]),
     Row::new(
         "http2_max_concurrent_streams",
         HS,
@@ -33,7 +34,8 @@ pub(super) const ROWS: &[Row] = &[
         body_preread_size,
         "Sets how much of a body may come before it is asked for.",
     )
-    .takes("<size>", "64k"),
+    .takes("<size>", "64k")
+    .differs(&["body-window"]),
     Row::new(
         "http2_chunk_size",
         HSL,

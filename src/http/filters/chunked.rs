@@ -3,6 +3,7 @@
 use crate::http::{
     exchange::Exchange,
     h1::chunked,
+    h2,
     out::{Out, Piece},
 };
 
@@ -19,7 +20,12 @@ pub(crate) fn header(x: &mut Exchange<'_>) {
     if response.content_length.is_some() && !response.expect_trailers {
         return;
     }
-    if x.request.version < 1001 {
+    if x.conn.io.is_stream() {
+        // Its end is the body's.
+        if response.expect_trailers {
+            response.clear_content_length();
+        }
+    } else if x.request.version < 1001 {
         if response.content_length.is_none() {
             x.keepalive = false;
         }
@@ -49,6 +55,9 @@ pub(crate) fn frame(piece: Piece, is_chunked: bool, out: &mut Out) {
 
 /// The end of the body, with trailers if there are any.
 pub(crate) fn finish(x: &mut Exchange<'_>) {
+    if x.conn.io.is_stream() {
+        return h2::end(x);
+    }
     if !x.response.chunked {
         return;
     }

@@ -22,7 +22,7 @@ pub(crate) fn header(x: &mut Exchange<'_>) {
 
 /// Adds the trailers of the configuration, when the body is complete.
 pub(crate) fn trailers(x: &mut Exchange<'_>) {
-    if !x.response.expect_trailers || !x.response.chunked {
+    if !x.response.expect_trailers || !(x.response.chunked || x.conn.io.is_stream()) {
         return;
     }
     let safe = is_safe(x.response.status);

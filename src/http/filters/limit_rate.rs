@@ -122,14 +122,8 @@ async fn write_some(
     deadline: Now,
 ) -> Result<u64, ConnError> {
     poll_fn(|cx| {
-        if let Poll::Ready(result) = out.poll_write(&mut x.conn.io, room, cx) {
-            return Poll::Ready(match result {
-                Ok(n) => {
-                    x.conn.sent += n;
-                    Ok(n)
-                }
-                Err(error) => Err(ConnError::Io(error)),
-            });
+        if let Poll::Ready(result) = x.conn.poll_write(out, room, cx) {
+            return Poll::Ready(result.map_err(ConnError::Io));
         }
         ready!(x.conn.timer.poll(cx, Some(deadline)));
         Poll::Ready(Err(ConnError::Timeout))

@@ -151,7 +151,28 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-fn is_method(c: u8) -> bool {
+/// Parses a target that stands alone: where its arguments begin and whether its path must be normalised. None is invalid.
+pub fn target(bytes: &[u8]) -> Option<(Option<usize>, bool)> {
+    let mut line = RequestLine {
+        line: 0..bytes.len(),
+        method: 0..0,
+        target: 0..0,
+        scheme: None,
+        host: None,
+        args: None,
+        complex: false,
+        version: 0,
+        protocol: 0..0,
+        len: 0,
+    };
+    let mut scanner = Scanner { bytes, at: 0 };
+    scanner.target(&mut line).ok()?;
+    let is_whole = scanner.at == bytes.len() && bytes.first() == Some(&b'/');
+    is_whole.then_some((line.args, line.complex))
+}
+
+/// Whether a byte may stand in the name of a method.
+pub fn is_method(c: u8) -> bool {
     matches!(c, b'A'..=b'Z' | b'_' | b'-')
 }
 

@@ -372,7 +372,7 @@ impl Sender {
                     return Err(Fail::Error);
                 }
                 Event::Answered => return Ok(false),
-                Event::Client(Ok(n)) if n > 0 => {}
+                Event::Client(Ok(n)) if n > 0 || x.request.body.is_stream() => {}
                 Event::Client(_) => return Err(Fail::ClientGone),
             }
         }
@@ -387,7 +387,9 @@ impl Sender {
         let taken = x
             .request
             .body
-            .take(&mut buf, max, &mut |bytes| data.extend_from_slice(bytes));
+            .take((&mut buf, x.conn.eof), max, &mut |bytes| {
+                data.extend_from_slice(bytes);
+            });
         x.request.length += (before - buf.len()) as u64;
         x.conn.buf = buf;
         if let Err(error) = taken {
@@ -432,6 +434,6 @@ fn poll_client(conn: &mut Conn, cx: &mut Context<'_>) -> Poll<io::Result<usize>>
         return Poll::Pending;
     }
     let result = ready!(conn.io.poll_fill(&mut conn.buf, usize::MAX, cx));
-    conn.eof |= matches!(result, Ok(0));
+    conn.eof |= matches!(result, Ok(0)) || conn.io.has_ended();
     Poll::Ready(result)
 }

@@ -60,7 +60,7 @@ pub(super) async fn tunnel<'g>(
         ..Way::default()
     };
     // Both ends want small messages at once.
-    drop(x.conn.io.set_nodelay(true));
+    drop(x.conn.io.with_socket(|io| io.set_nodelay(true)));
     let result =
         poll_fn(|cx| poll(&mut x.conn, &mut upstream, &mut down, &mut up, (proxy, cx))).await;
     finish(x, attempt, (&down, &up));
@@ -84,11 +84,15 @@ fn poll(
     (proxy, cx): (&Proxy, &mut Context<'_>),
 ) -> Poll<Result<(), ()>> {
     let mut moved = false;
+    // A stream's request asks for no upgrade.
+    let Some(io) = conn.io.socket() else {
+        return Poll::Ready(Ok(()));
+    };
     loop {
         let before = down.moved;
-        let a = down.pump(&mut upstream.io, &mut conn.io, proxy.buffer_size, cx);
+        let a = down.pump(&mut upstream.io, io, proxy.buffer_size, cx);
         conn.sent += down.moved - before;
-        let b = up.pump(&mut conn.io, &mut upstream.io, proxy.buffer_size, cx);
+        let b = up.pump(io, &mut upstream.io, proxy.buffer_size, cx);
         if (down.eof && down.buf.is_empty())
             || (up.eof && up.buf.is_empty())
             || (down.eof && up.eof)

@@ -55,7 +55,14 @@ pub(super) fn connection(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) ->
             },
         ),
         VarId::Https => put(out, if x.conn.io.is_plain() { b"" } else { b"on" }),
-        VarId::Http2 => put(out, b""),
+        VarId::Http2 => put(
+            out,
+            match (x.conn.io.is_stream(), x.conn.io.is_plain()) {
+                (false, _) => b"",
+                (true, true) => b"h2c",
+                (true, false) => b"h2",
+            },
+        ),
         VarId::ConnectionRequests => put_number(out, x.conn.requests),
         VarId::ConnectionTime => put_seconds(
             out,

@@ -237,9 +237,8 @@ impl<'g> Relay<'_, 'g> {
             }
             self.write_resume = None;
         }
-        match self.x.out.poll_write(&mut self.x.conn.io, limit, cx) {
+        match self.x.conn.poll_write(&mut self.x.out, limit, cx) {
             Poll::Ready(Ok(n)) => {
-                self.x.conn.sent += n;
                 self.write_deadline = None;
                 if let Some(limiter) = &self.write_limit
                     && !self.x.out.is_empty()

@@ -27,6 +27,7 @@ impl Relay<'_, '_> {
             .as_ref()
             .and_then(|attempt| attempt.conn.as_ref());
         self.x.conn.io.is_plain()
+            && !self.x.conn.io.is_stream()
             && conn.is_some_and(|conn| conn.io.is_plain())
             && !response.chunked
             && response.filters.range.is_none()
@@ -51,7 +52,11 @@ impl Relay<'_, '_> {
             if dry {
                 break;
             }
-            match pipe.poll_drain(&self.x.conn.io, cx) {
+            let Some(io) = self.x.conn.io.socket() else {
+                self.fall_back(pipe);
+                return Ok(true);
+            };
+            match pipe.poll_drain(io, cx) {
                 Poll::Ready(Ok(n)) => {
                     self.x.conn.sent += n as u64;
                     self.write_deadline = None;

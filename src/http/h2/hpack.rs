@@ -1,0 +1,401 @@
+//! Header blocks of HTTP/2 taken apart (HPACK, RFC 7541), with nginx's limits and words.
+//!
+//! Fields come out as bytes, valid or not, so that requests are judged by the rules of nginx and not by a library's.
+//! Mirrors `ngx_http_v2_state_header_block` and what follows it (`http/v2/ngx_http_v2.c`), `ngx_http_v2_table.c`.
+#![warn(clippy::indexing_slicing)]
+
+use std::{collections::VecDeque, fmt};
+
+use super::huffman;
+
+/// Decompresses the header blocks of a connection.
+#[derive(Debug)]
+pub struct Decoder {
+    /// The dynamic table, the newest first.
+    entries: VecDeque<Entry>,
+    /// Its size as HPACK counts.
+    size: usize,
+    max: usize,
+}
+
+/// A field of the dynamic table.
+#[derive(Debug)]
+struct Entry {
+    bytes: Box<[u8]>,
+    name: usize,
+}
+
+/// Names and values, in order.
+#[derive(Debug, Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, usize)>,
+}
+
+/// What a header block may hold (`large_client_header_buffers`).
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Length of a name or value as it is sent, bytes.
+    pub field: usize,
+    /// Length of all names and values, bytes.
+    pub total: usize,
+}
+
+/// What is wrong with a header block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HpackError {
+    /// It ends in the middle of a field.
+    Truncated,
+    /// A number takes too many bytes.
+    LongIndex,
+    /// The same of a size of the table.
+    LongSize,
+    /// The same of a length.
+    LongLength,
+    /// Index 0.
+    ZeroIndex,
+    /// There is no field with this index.
+    Index(usize),
+    /// The table cannot be that large.
+    TableSize(usize),
+    /// A name or value is too long.
+    LargeField,
+    /// All of it is.
+    Large,
+    /// A string is no valid Huffman code.
+    Huffman,
+    /// A name is empty.
+    EmptyName,
+}
+
+/// Size of the dynamic table, and what it is at most: we do not announce another.
+const TABLE: usize = 4096;
+/// What a field takes in the table besides its bytes.
+const OVERHEAD: usize = 32;
+/// How many bytes a number may take.
+const INT_OCTETS: usize = 4;
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            size: 0,
+            max: TABLE,
+        }
+    }
+}
+
+impl Decoder {
+    /// Appends the fields of a block that is complete.
+    pub fn decode(
+        &mut self,
+        block: &[u8],
+        limits: Limits,
+        fields: &mut Fields,
+    ) -> Result<(), HpackError> {
+        let mut rest = block;
+        let mut left = limits.total;
+        while let Some(&first) = rest.first() {
+            let (prefix, too_long) = match first {
+                0x80.. => (0x7f, HpackError::LongIndex),
+                0x40.. => (0x3f, HpackError::LongIndex),
+                0x20.. => (0x1f, HpackError::LongSize),
+                _ => (0x0f, HpackError::LongIndex),
+            };
+            let number = number(&mut rest, prefix, too_long)?;
+            if (0x20..0x40).contains(&first) {
+                self.resize(number)?;
+                continue;
+            }
+            let start = fields.bytes.len();
+            let name_end = if first >= 0x80 {
+                self.indexed(number, fields)?
+            } else {
+                self.literal(&mut rest, number, limits.field, fields)?
+            };
+            left = left
+                .checked_sub(fields.bytes.len() - start)
+                .ok_or(HpackError::Large)?;
+            if (0x40..0x80).contains(&first) {
+                self.insert(
+                    fields.bytes.get(start..).unwrap_or_default(),
+                    name_end - start,
+                );
+            }
+            fields.ends.push((name_end, fields.bytes.len()));
+        }
+        Ok(())
+    }
+
+    /// Copies a field of the tables; where its name ends.
+    fn indexed(&self, index: usize, fields: &mut Fields) -> Result<usize, HpackError> {
+        let (name, value) = self.find(index)?;
+        fields.bytes.extend_from_slice(name);
+        let name_end = fields.bytes.len();
+        fields.bytes.extend_from_slice(value);
+        Ok(name_end)
+    }
+
+    /// Reads a field whose value, and perhaps its name, is written out; where its name ends.
+    fn literal(
+        &self,
+        rest: &mut &[u8],
+        index: usize,
+        limit: usize,
+        fields: &mut Fields,
+    ) -> Result<usize, HpackError> {
+        let start = fields.bytes.len();
+        if index > 0 {
+            let (name, _) = self.find(index)?;
+            fields.bytes.extend_from_slice(name);
+        } else {
+            string(rest, limit, &mut fields.bytes)?;
+            if fields.bytes.len() == start {
+                return Err(HpackError::EmptyName);
+            }
+        }
+        let name_end = fields.bytes.len();
+        string(rest, limit, &mut fields.bytes)?;
+        Ok(name_end)
+    }
+
+    fn find(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
+        let place = index.checked_sub(1).ok_or(HpackError::ZeroIndex)?;
+        if let Some((name, value)) = STATIC.get(place) {
+            return Ok((name.as_bytes(), value.as_bytes()));
+        }
+        self.entries
+            .get(place - STATIC.len())
+            .map(|entry| entry.bytes.split_at(entry.name))
+            .ok_or(HpackError::Index(index))
+    }
+
+    fn insert(&mut self, field: &[u8], name: usize) {
+        let size = field.len() + OVERHEAD;
+        self.evict(self.max.saturating_sub(size));
+        if size <= self.max {
+            self.size += size;
+            self.entries.push_front(Entry {
+                bytes: field.into(),
+                name,
+            });
+        }
+    }
+
+    fn resize(&mut self, max: usize) -> Result<(), HpackError> {
+        if max > TABLE {
+            return Err(HpackError::TableSize(max));
+        }
+        self.max = max;
+        self.evict(max);
+        Ok(())
+    }
+
+    /// Drops the oldest fields until the table is no larger than `size`.
+    fn evict(&mut self, size: usize) {
+        while self.size > size
+            && let Some(entry) = self.entries.pop_back()
+        {
+            self.size -= entry.bytes.len() + OVERHEAD;
+        }
+    }
+}
+
+impl Fields {
+    /// Name and value of each field.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |(name, value)| {
+            let field = self.bytes.get(start..*value).unwrap_or_default();
+            let name = name - start;
+            start = *value;
+            field.split_at(name.min(field.len()))
+        })
+    }
+}
+
+/// Reads a number whose first byte has the bits of `prefix` for it.
+fn number(rest: &mut &[u8], prefix: u8, too_long: HpackError) -> Result<usize, HpackError> {
+    let (first, mut tail) = rest.split_first().ok_or(HpackError::Truncated)?;
+    let mut value = usize::from(first & prefix);
+    if value == usize::from(prefix) {
+        let mut shift = 0;
+        loop {
+            let (byte, behind) = tail.split_first().ok_or(HpackError::Truncated)?;
+            tail = behind;
+            value += usize::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                break;
+            }
+            shift += 7;
+            if rest.len() - tail.len() == INT_OCTETS {
+                let is_last = tail.is_empty();
+                return Err(if is_last {
+                    HpackError::Truncated
+                } else {
+                    too_long
+                });
+            }
+        }
+    }
+    *rest = tail;
+    Ok(value)
+}
+
+/// Appends a string.
+fn string(rest: &mut &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), HpackError> {
+    let is_huffman = rest.first().is_some_and(|byte| *byte >= 0x80);
+    let len = number(rest, 0x7f, HpackError::LongLength)?;
+    if len > limit {
+        return Err(HpackError::LargeField);
+    }
+    let (text, tail) = rest.split_at_checked(len).ok_or(HpackError::Truncated)?;
+    *rest = tail;
+    if !is_huffman {
+        out.extend_from_slice(text);
+    } else if !huffman::decode(text, out) {
+        return Err(HpackError::Huffman);
+    }
+    Ok(())
+}
+
+impl fmt::Display for HpackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("client sent header block with incorrect length"),
+            Self::LongIndex => {
+                f.write_str("client sent header block with too long header index value")
+            }
+            Self::LongSize => {
+                f.write_str("client sent header block with too long size update value")
+            }
+            Self::LongLength => f.write_str("client sent header field with too long length value"),
+            Self::ZeroIndex => f.write_str("client sent invalid hpack table index 0"),
+            Self::Index(index) => {
+                write!(f, "client sent out of bound hpack table index: {index}")
+            }
+            Self::TableSize(size) => write!(f, "client sent invalid table size update: {size}"),
+            Self::LargeField => f.write_str("client sent too large header field"),
+            Self::Large => f.write_str("client sent too large header"),
+            Self::Huffman => f.write_str("client sent invalid encoded header field"),
+            Self::EmptyName => f.write_str("client sent zero header name length"),
+        }
+    }
+}
+
+/// The static table (RFC 7541, appendix A).
+#[rustfmt::skip]
+const STATIC: [(&str, &str); 61] = [
+    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
+    (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
+    (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"), ("accept-language", ""), ("accept-ranges", ""), ("accept", ""),
+    ("access-control-allow-origin", ""), ("age", ""), ("allow", ""), ("authorization", ""), ("cache-control", ""),
+    ("content-disposition", ""), ("content-encoding", ""), ("content-language", ""), ("content-length", ""),
+    ("content-location", ""), ("content-range", ""), ("content-type", ""), ("cookie", ""), ("date", ""), ("etag", ""),
+    ("expect", ""), ("expires", ""), ("from", ""), ("host", ""), ("if-match", ""), ("if-modified-since", ""),
+    ("if-none-match", ""), ("if-range", ""), ("if-unmodified-since", ""), ("last-modified", ""), ("link", ""),
+    ("location", ""), ("max-forwards", ""), ("proxy-authenticate", ""), ("proxy-authorization", ""), ("range", ""),
+    ("referer", ""), ("refresh", ""), ("retry-after", ""), ("server", ""), ("set-cookie", ""),
+    ("strict-transport-security", ""), ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""), ("via", ""),
+    ("www-authenticate", ""),
+];
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        field: 100,
+        total: 300,
+    };
+
+    fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, HpackError> {
+        let mut fields = Fields::default();
+        decoder.decode(block, LIMITS, &mut fields)?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Ok(fields
+            .iter()
+            .map(|(name, value)| text(name) + "=" + &text(value))
+            .collect())
+    }
+
+    #[test]
+    fn requests_of_the_specification() {
+        let mut decoder = Decoder::default();
+        let first = b"\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff";
+        let expected = [
+            ":method=GET",
+            ":scheme=http",
+            ":path=/",
+            ":authority=www.example.com",
+        ];
+        assert_eq!(decode(&mut decoder, first).unwrap(), expected);
+        let second = decode(&mut decoder, b"\x82\x86\x84\xbe\x58\x08no-cache").unwrap();
+        assert_eq!(
+            second[3..],
+            [":authority=www.example.com", "cache-control=no-cache"]
+        );
+        let third = decode(
+            &mut decoder,
+            b"\x82\x87\x85\xbf\x40\x0acustom-key\x0ccustom-value",
+        );
+        let third = third.unwrap();
+        assert_eq!(
+            third[3..],
+            [":authority=www.example.com", "custom-key=custom-value"]
+        );
+        assert_eq!(decoder.size, 164);
+        // A smaller table forgets the oldest.
+        assert_eq!(
+            decode(&mut decoder, b"\x3f\x38\xbe").unwrap(),
+            ["custom-key=custom-value"]
+        );
+        assert_eq!(decode(&mut decoder, b"\xbf"), Err(HpackError::Index(63)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_apart() {
+        for (block, error) in [
+            (&b"\x80"[..], HpackError::ZeroIndex),
+            (b"\xff", HpackError::Truncated),
+            (b"\x42\xff", HpackError::Truncated),
+            (b"\xff\xff\xff\xff\xff", HpackError::LongIndex),
+            (b"\x3f\xff\xff\xff\xff", HpackError::LongSize),
+            (b"\x42\xff\xff\xff\xff\xff", HpackError::LongLength),
+            (b"\x3f\xe2\x1f", HpackError::TableSize(4097)),
+            (b"\x00\x00\x00", HpackError::EmptyName),
+            (b"\x42\x81\x18", HpackError::Huffman),
+            (b"\x42\x65", HpackError::LargeField),
+        ] {
+            assert_eq!(
+                decode(&mut Decoder::default(), block),
+                Err(error),
+                "{block:x?}"
+            );
+        }
+        let long = [b"\x40\x01a\x64".to_vec(), vec![b'x'; 100], vec![0xbe; 2]].concat();
+        assert_eq!(
+            decode(&mut Decoder::default(), &long),
+            Err(HpackError::Large)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 1..5)) {
+            let mut decoder = Decoder::default();
+            for block in blocks {
+                let mut fields = Fields::default();
+                if decoder.decode(&block, LIMITS, &mut fields).is_err() {
+                    break;
+                }
+                prop_assert!(fields.bytes.len() <= LIMITS.total);
+                prop_assert!(decoder.size <= decoder.max);
+            }
+        }
+    }
+}

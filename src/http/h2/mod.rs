@@ -1,0 +1,21 @@
+//! HTTP/2 from clients: a connection, and the requests on its streams.
+//!
+//! ```text
+//! socket -> Gate { Scanner: frames, heads, floods } -> h2 (streams, windows) -> a task per stream -> Exchange -> phases
+//! ```
+//! The frames, windows and streams are the library's; heads are read here, because nginx answers what the library refuses.
+//! Mirrors `http/v2/ngx_http_v2.c`.
+
+pub mod fault;
+mod gate;
+pub mod hpack;
+pub mod huffman;
+mod request;
+mod response;
+pub mod scanner;
+mod serve;
+mod stream;
+
+pub(super) use response::{end, send_head};
+pub(super) use serve::serve;
+pub(super) use stream::Stream;
