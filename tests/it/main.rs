@@ -19,6 +19,7 @@ mod examples;
 mod experiment;
 mod framing;
 mod h1;
+mod h2;
 mod hash;
 mod keepalive;
 mod layers;

@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod cases;
 pub(crate) mod client;
 pub(crate) mod compare;
+pub(crate) mod h2;
 pub(crate) mod names;
 pub(crate) mod ports;
 pub(crate) mod subject;
