@@ -7,12 +7,19 @@ use std::ops::Range;
 
 use crate::{
     conf,
-    http::h1::{
-        chunked::{Decoder, Step},
-        headers::{self, Headers, Line},
-        known::Known,
-        request_line::{self, Parsed, RequestLine},
-        status_line, uri,
+    http::{
+        h1::{
+            chunked::{Decoder, Step},
+            headers::{self, Headers, Line},
+            known::Known,
+            request_line::{self, Parsed, RequestLine},
+            status_line, uri,
+        },
+        h2::{
+            fault::Fault,
+            hpack::Limits,
+            scanner::{Bounds, PREFACE, Scanner},
+        },
     },
     net::proxy_protocol,
     stream::preread::client_hello::{ClientHello, Seen},
@@ -216,6 +223,60 @@ pub fn client_hello(input: &[u8]) {
     assert!(whole.name().len() + whole.protocols().len() <= bytes.len());
 }
 
+/// What a client of HTTP/2 sends behind the preface, at once and in pieces; the first byte is their size.
+pub fn h2_frames(input: &[u8]) {
+    let Some((size, bytes)) = input.split_first() else {
+        return;
+    };
+    let whole = library_input(bytes, bytes.len().max(1));
+    let pieces = library_input(bytes, usize::from(*size).max(1));
+    assert_eq!(whole, pieces, "pieces of {size}");
+}
+
+/// What the library gets of these frames, and the heads that were put aside.
+fn library_input(bytes: &[u8], size: usize) -> (Vec<u8>, Vec<String>, Option<Fault>) {
+    let limits = Limits {
+        field: 1024,
+        total: 4096,
+    };
+    let mut scanner = Scanner::new(Bounds {
+        head: limits,
+        streams: 5,
+        window: 65536,
+        requests: 20,
+    });
+    let (mut out, mut heads) = (Vec::new(), Vec::new());
+    for piece in std::iter::once(PREFACE).chain(bytes.chunks(size)) {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let passing = scanner.passing().min(rest.len());
+            let n = if passing > 0 {
+                out.extend_from_slice(&rest[..passing]);
+                scanner.passed(passing);
+                passing
+            } else {
+                match scanner.step(rest, &mut out) {
+                    Ok(n) => n,
+                    Err(fault) => return (out, heads, Some(fault)),
+                }
+            };
+            rest = &rest[n..];
+        }
+    }
+    for stream in 1..50 {
+        if let Some(head) = scanner.head(stream) {
+            let total: usize = head
+                .fields
+                .iter()
+                .map(|(name, value)| name.len() + value.len())
+                .sum();
+            assert!(total <= limits.total, "more than is allowed");
+            heads.push(format!("{head:?}"));
+        }
+    }
+    (out, heads, None)
+}
+
 /// Text with variables: compiled, written out again and compiled again.
 pub fn template(text: &[u8]) {
     let mut resolve = |name: &str| {
@@ -274,5 +335,6 @@ mod tests {
         seeds(super::chunked, "h1/chunked");
         seeds(super::proxy_header, "proxy_protocol");
         seeds(super::client_hello, "client_hello");
+        seeds(super::h2_frames, "h2");
     }
 }
