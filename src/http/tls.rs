@@ -101,7 +101,10 @@ pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
     let judged = x.conn.with_tls(|facts| {
         let verdict = facts.verdict();
         let context = facts.context;
-        (verdict, context.is_none_or(|context| context.admits(verdict)))
+        (
+            verdict,
+            context.is_none_or(|context| context.admits(verdict)),
+        )
     });
     let Some((verdict, is_admitted)) = judged else {
         x.log(
