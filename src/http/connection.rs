@@ -215,10 +215,7 @@ async fn request(
     match head::read(&mut x, deadline).await {
         Head::Ready => {
             count.begin_writing();
-            match tls::refusal(&x) {
-                None => phases::run(&mut x).await,
-                Some(status) => phases::refuse(&mut x, status).await,
-            }
+            phases::run(&mut x).await;
         }
         Head::Refused(status) => {
             x.request.body.discarded = true;

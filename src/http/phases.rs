@@ -9,6 +9,7 @@ use super::{
     request::Request,
     rewrite::{self, Flow},
     route::{self, Match},
+    tls,
 };
 use crate::conf::model::{Handler, Level, Location, LocationKind};
 
@@ -34,7 +35,11 @@ pub(super) const CLOSE: u16 = 444;
 
 /// Serves a request whose head was read, until its response is out.
 pub(super) async fn run(x: &mut Exchange<'_>) {
-    let next = phases(x, true).await;
+    // Here and not where a request is read: it holds for those of HTTP/2 as well.
+    let next = match tls::refusal(x) {
+        None => phases(x, true).await,
+        Some(status) => Next::Status(status),
+    };
     finish(x, next).await;
 }
 

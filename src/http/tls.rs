@@ -98,22 +98,19 @@ pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
     if !x.listen.ssl {
         return None;
     }
-    let judged = x.conn.with_tls(|facts| {
-        let verdict = facts.verdict();
-        let context = facts.context;
-        (
-            verdict,
-            context.is_none_or(|context| context.admits(verdict)),
-        )
+    let mode = x.server.ssl.verify_client;
+    let judged = x.conn.with_tls(|facts| match mode {
+        VerifyClient::Off => Verdict::None,
+        _ => facts.verdict(),
     });
-    let Some((verdict, is_admitted)) = judged else {
+    let Some(verdict) = judged else {
         x.log(
             Level::Info,
             format_args!("client sent plain HTTP request to HTTPS port"),
         );
         return Some(497);
     };
-    if x.server.ssl.verify_client == VerifyClient::Off {
+    if mode == VerifyClient::Off {
         return None;
     }
     let is_other = |io: &Io| {
@@ -130,7 +127,7 @@ pub(super) fn refusal(x: &Exchange<'_>) -> Option<u16> {
         return Some(421);
     }
     match verdict {
-        _ if is_admitted => None,
+        _ if verdict.passes(mode) => None,
         Verdict::Bad(error) => {
             x.log(
                 Level::Info,

@@ -62,7 +62,7 @@ fn admit(s: &Session<'_, Io>) -> Result<(), u16> {
     let Some(facts) = s.tls() else { return Ok(()) };
     let verdict = facts.verdict();
     match verdict {
-        _ if facts.context.is_none_or(|context| context.admits(verdict)) => Ok(()),
+        _ if verdict.passes(s.server.ssl.verify_client) => Ok(()),
         Verdict::Bad(error) => {
             s.log(
                 Level::Info,

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ngx_ssl_client_certificate`, and `ngx_ssl_verify_callback`, which lets every handshake go on.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
@@ -20,17 +20,9 @@ use super::{
 use crate::conf::model::{Ssl, VerifyClient};
 
 /// What a server wants to see of its clients.
+#[derive(Debug)]
 pub(super) struct ClientAuth {
-    mode: VerifyClient,
     trust: Trust,
-}
-
-impl fmt::Debug for ClientAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientAuth")
-            .field("mode", &self.mode)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What became of a client's certificate.
@@ -65,7 +57,6 @@ impl ClientAuth {
         let authorities = [told, read(&ssl.trusted_certificate)?].concat();
         let lists = ssl.crl.as_ref().map(|path| pem::lists(path)).transpose()?;
         let auth = Self {
-            mode: ssl.verify_client,
             trust: Trust::new(authorities, lists, ssl.verify_depth),
         };
         let known = default_provider().signature_verification_algorithms;
@@ -83,14 +74,17 @@ impl ClientAuth {
             Err(error) => Verdict::Bad(error),
         }
     }
+}
 
-    /// Whether a request may go on after this.
-    pub(super) fn admits(&self, verdict: Verdict) -> bool {
-        match verdict {
-            Verdict::Good => true,
-            Verdict::None => self.mode != VerifyClient::On,
-            Verdict::Bad(error) => {
-                self.mode == VerifyClient::OptionalNoCa && error.is_about_issuer()
+impl Verdict {
+    /// Whether a server with this mode goes on after it. The mode is that of the server that answers, which need not be the
+    /// one whose settings the handshake had.
+    pub fn passes(self, mode: VerifyClient) -> bool {
+        match (self, mode) {
+            (_, VerifyClient::Off) | (Self::Good, _) => true,
+            (Self::None, mode) => mode != VerifyClient::On,
+            (Self::Bad(error), mode) => {
+                mode == VerifyClient::OptionalNoCa && error.is_about_issuer()
             }
         }
     }

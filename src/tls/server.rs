@@ -201,16 +201,6 @@ impl ServerContext {
         })
     }
 
-    /// Whether a client with this certificate may ask for something.
-    pub fn admits(&self, verdict: Verdict) -> bool {
-        self.auth.as_ref().is_none_or(|auth| auth.admits(verdict))
-    }
-
-    /// Whether certificates are asked for.
-    pub fn asks(&self) -> bool {
-        self.auth.is_some()
-    }
-
     /// For handshakes of a server of `stream`.
     pub fn stream(&self) -> Arc<ServerConfig> {
         self.of_stream.clone()

@@ -370,3 +370,38 @@ fn certificates_of_clients_of_streams() {
         (good, none.unwrap_or_default(), s.log("f.log", 2))
     });
 }
+
+/// A server that wants certificates gets them over HTTP/2 too, and where the greeting named nobody.
+#[test]
+fn nobody_gets_round_certificates() {
+    let conf = with_certificates(&format!("{CERTIFICATE}
+        server {{ listen {{{{listen}}}} ssl; http2 on; server_name open.example.com; location / {{ return 200 open; }} }}
+        server {{ listen {{{{listen}}}} ssl; http2 on; server_name localhost; ssl_verify_client on;
+            ssl_client_certificate {{{{tls}}}}/ca.crt; location / {{ return 200 secret; }} }}"));
+    let seen = both(&conf, |s: &mut Subject| {
+        let mut streams = s
+            .connect()
+            .secure("localhost", &client(&[&TLS13], &["h2"]))
+            .unwrap();
+        let head = b"\x82\x87\x84\x41\x09localhost";
+        let length = u8::try_from(head.len()).unwrap();
+        streams.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        streams.send([&[0, 0, length, 1, 5, 0, 0, 0, 1][..], &head[..]].concat());
+        // The first byte of the response's head is its status in the static table.
+        let status = loop {
+            let frame = streams.bytes(9);
+            let payload = streams.bytes(usize::from(frame[1]) << 8 | usize::from(frame[2]));
+            if frame[3] == 1 {
+                break payload[0];
+            }
+        };
+        let mut silent = client(&[&TLS13], &[]).as_ref().clone();
+        silent.enable_sni = false;
+        let mut conn = s.connect().secure("localhost", &Arc::new(silent)).unwrap();
+        let response = conn
+            .send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .response();
+        (status, response.status(), title(&response.text()))
+    });
+    assert_eq!((seen.0, seen.1), (0x8c, 400));
+}
