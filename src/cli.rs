@@ -47,7 +47,6 @@ const CONFIGURE: &[&str] = &[
     "--without-http_browser_module",
     "--without-http_charset_module",
     "--without-http_fastcgi_module",
-    "--without-http_grpc_module",
     "--without-http_memcached_module",
     "--without-http_mirror_module",
     "--without-http_referer_module",

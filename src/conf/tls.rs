@@ -1,6 +1,6 @@
-//! What a configuration asks of TLS, and of HTTP/2 to upstreams, which is read and checked but not spoken yet.
+//! What a configuration asks of TLS which is read and checked but not spoken yet.
 
-use super::model::{Config, Http, Ocsp, ProxyVersion, Ssl, Stream};
+use super::model::{Config, Http, Ocsp, Ssl, Stream};
 
 /// The first thing that needs them.
 pub(super) fn wanted(config: &Config) -> Option<&'static str> {
@@ -26,16 +26,7 @@ fn in_http(http: &Http) -> Option<&'static str> {
     {
         return Some(name);
     }
-    let mut found = None;
-    http.each_location(&mut |location| {
-        let pass = location.proxy.pass.as_ref();
-        if location.grpc.is_some() {
-            found = Some("grpc_pass");
-        } else if pass.is_some() && location.proxy.http_version == ProxyVersion::Http2 {
-            found = Some("proxy_http_version 2");
-        }
-    });
-    found
+    None
 }
 
 fn in_stream(stream: &Stream) -> Option<&'static str> {

@@ -43,6 +43,8 @@ pub(super) struct RequestBody {
     pub discarded: bool,
     /// The upstream gets it while it comes (`proxy_request_buffering off`).
     pub unbuffered: bool,
+    /// It was too long to be kept while it was passed on.
+    is_lost: bool,
 }
 
 /// A temporary file that holds a body.
@@ -185,6 +187,21 @@ impl RequestBody {
         sink(buf.filled());
         buf.consume(buf.len());
         Ok(())
+    }
+
+    /// Keeps a part that was passed on, if all that came so far is at most `limit` bytes.
+    pub(super) fn keep(&mut self, data: &[u8], limit: usize) {
+        self.is_lost |= self.memory.len() + data.len() > limit;
+        if self.is_lost {
+            self.memory = Vec::new();
+        } else {
+            self.memory.extend_from_slice(data);
+        }
+    }
+
+    /// Whether what was passed on can be sent again.
+    pub(super) fn is_kept(&self) -> bool {
+        !self.is_lost
     }
 
     /// The whole body as pieces of output, in order; it stays here for a replay.

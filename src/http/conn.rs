@@ -197,7 +197,7 @@ impl Conn {
     ) -> Poll<io::Result<u64>> {
         let n = ready!(match &mut self.io {
             Down::Socket(io) => out.poll_write(io, limit, cx),
-            Down::Stream(stream) => out.poll_stream(stream, limit, cx),
+            Down::Stream(stream) => out.poll_stream(&mut **stream, limit, cx),
             Down::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         })?;
         self.sent += n;

@@ -11,9 +11,28 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::h2::Stream;
+use bytes::{Buf as _, Bytes};
+
 use crate::common::buffer::Buf;
 use crate::net::Io;
+
+/// A stream that takes pieces of output as its other end has room for them.
+pub(super) trait Sink {
+    /// Waits until some of `want` bytes may be sent; how many.
+    fn poll_room(&mut self, want: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// Sends these bytes of `piece`, for which there is room; `is_last`: the body ends with them. How many bytes that are on
+    /// the connection.
+    fn send(
+        &mut self,
+        piece: &Rc<Piece>,
+        range: (usize, usize),
+        is_last: bool,
+    ) -> io::Result<u64>;
+
+    /// Sends the end of the body, if it was not sent with its last bytes.
+    fn send_end(&mut self) -> io::Result<u64>;
+}
 
 /// A piece of output.
 #[derive(Debug)]
@@ -26,6 +45,8 @@ pub(super) enum Piece {
     Shared(Rc<Vec<u8>>, usize),
     /// Another piece from an offset on; a stream holds it too.
     Part(Rc<Self>, usize),
+    /// Bytes that came on a stream.
+    Bytes(Bytes),
     /// Fixed text.
     Static(&'static [u8]),
     /// `len` bytes of a file from `offset`.
@@ -64,6 +85,7 @@ impl Piece {
             Self::Buf(buf) | Self::Loaded { buf, .. } => Some(buf.filled()),
             Self::Shared(bytes, at) => Some(&bytes[*at..]),
             Self::Part(piece, at) => piece.memory().map(|bytes| &bytes[*at..]),
+            Self::Bytes(bytes) => Some(bytes),
             Self::Static(bytes) => Some(bytes),
             Self::File { .. } => None,
         }
@@ -74,6 +96,7 @@ impl Piece {
         match self {
             Self::Vec(_, at) | Self::Shared(_, at) | Self::Part(_, at) => *at += n,
             Self::Buf(buf) => buf.consume(n),
+            Self::Bytes(bytes) => bytes.advance(n),
             Self::Static(bytes) => *bytes = &bytes[n..],
             Self::File { offset, len, .. } => {
                 *offset += n as u64;
@@ -209,7 +232,7 @@ impl Out {
     /// with the stream, not copied.
     pub(super) fn poll_stream(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut impl Sink,
         limit: u64,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<u64>> {

@@ -105,9 +105,7 @@ async fn phases<'g>(x: &mut Exchange<'g>, from_server: bool) -> Next<'g> {
     }
     match x.location.handler {
         Handler::Static => content::serve(x).await,
-        Handler::Proxy => proxy::run(x).await,
-        // Refused when the configuration is read, until it is there.
-        Handler::Grpc => Next::Status(500),
+        Handler::Proxy | Handler::Grpc => proxy::run(x).await,
         Handler::EmptyGif => content::empty_gif(x).await,
         Handler::StubStatus => content::stub_status(x).await,
     }

@@ -77,9 +77,9 @@ fn clients(config: &Config) -> Result<HashMap<usize, Arc<ClientContext>>, String
     let mut wanted: Vec<Arc<UpstreamSsl>> = Vec::new();
     if let Some(http) = &config.http {
         http.each_location(&mut |location| {
-            let pass = location.proxy.pass.as_ref();
-            if location.grpc.is_none() && pass.is_some_and(|pass| pass.may_be_tls()) {
-                wanted.push(location.proxy.ssl.clone());
+            let proxy = location.grpc.as_ref().unwrap_or(&location.proxy);
+            if proxy.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
+                wanted.push(proxy.ssl.clone());
             }
         });
     }

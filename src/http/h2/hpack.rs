@@ -16,6 +16,8 @@ pub struct Decoder {
     /// Its size as HPACK counts.
     size: usize,
     max: usize,
+    /// What it is at most: as much as was announced.
+    limit: usize,
 }
 
 /// A field of the dynamic table.
@@ -68,7 +70,7 @@ pub enum HpackError {
     EmptyName,
 }
 
-/// Size of the dynamic table, and what it is at most: we do not announce another.
+/// Size of the dynamic table of who was told of no other.
 const TABLE: usize = 4096;
 /// What a field takes in the table besides its bytes.
 const OVERHEAD: usize = 32;
@@ -81,11 +83,21 @@ impl Default for Decoder {
             entries: VecDeque::new(),
             size: 0,
             max: TABLE,
+            limit: TABLE,
         }
     }
 }
 
 impl Decoder {
+    /// One with a dynamic table of at most `limit` bytes.
+    pub fn with_table(limit: usize) -> Self {
+        Self {
+            max: limit,
+            limit,
+            ..Self::default()
+        }
+    }
+
     /// Appends the fields of a block that is complete.
     pub fn decode(
         &mut self,
@@ -183,7 +195,7 @@ impl Decoder {
     }
 
     fn resize(&mut self, max: usize) -> Result<(), HpackError> {
-        if max > TABLE {
+        if max > self.limit {
             return Err(HpackError::TableSize(max));
         }
         self.max = max;

@@ -7,6 +7,8 @@
 //! Mirrors `http/v2/ngx_http_v2.c`.
 
 pub mod fault;
+pub(super) mod fields;
+pub(super) mod frame;
 mod gate;
 pub mod hpack;
 pub mod huffman;

@@ -3,17 +3,17 @@
 //! The order is nginx's; what is about a connection of HTTP/1 is left out, whoever said it. Mirrors
 //! `ngx_http_v2_header_filter` (`http/v2/ngx_http_v2_filter_module.c`).
 
-use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
+    Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, LAST_MODIFIED, LOCATION, SERVER, VARY},
 };
 
+use super::fields::Fields;
 use crate::{
     common::{clock, date, decimal},
     http::{
         exchange::Exchange,
-        h1::{headers::Headers, known::Known},
+        h1::known::Known,
         output,
     },
 };
@@ -59,7 +59,7 @@ pub(in crate::http) fn send_head(x: &mut Exchange<'_>) {
         x.broken = true;
         return;
     };
-    let (size, map) = fields.into_map();
+    let (size, map) = fields.freeze().map();
     let mut head = Response::new(());
     *head.status_mut() = status;
     *head.headers_mut() = map;
@@ -77,59 +77,7 @@ pub(in crate::http) fn end(x: &mut Exchange<'_>) {
     let mut fields = Fields::default();
     fields.add_all(&x.response.trailers);
     if let Some(stream) = x.conn.io.stream().filter(|stream| !stream.has_ended()) {
-        stream.set_trailers(fields.into_map().1);
+        stream.set_trailers(fields.freeze().map().1);
         x.out.end();
     }
-}
-
-/// Fields on their way into the library's map: the values share one buffer.
-#[derive(Default)]
-struct Fields {
-    values: Vec<u8>,
-    ends: Vec<(HeaderName, usize)>,
-}
-
-impl Fields {
-    fn add(&mut self, name: HeaderName, value: &[u8]) {
-        self.values.extend_from_slice(value);
-        self.ends.push((name, self.values.len()));
-    }
-
-    fn add_all(&mut self, headers: &Headers) {
-        for (known, name, value) in headers.iter() {
-            // A name that is none cannot be said.
-            if !is_of_connection(known, name)
-                && let Ok(name) = HeaderName::from_bytes(name)
-            {
-                self.add(name, value);
-            }
-        }
-    }
-
-    /// The map, and how many bytes the fields would be as text.
-    // DIFFERS(head-bytes): nginx counts the compressed bytes, which the library does not tell.
-    fn into_map(self) -> (u64, HeaderMap) {
-        let values = Bytes::from(self.values);
-        let mut map = HeaderMap::with_capacity(self.ends.len());
-        let (mut start, mut size) = (0, 0);
-        for (name, end) in self.ends {
-            let value = HeaderValue::from_maybe_shared(values.slice(start..end));
-            start = end;
-            // Control characters cannot be said.
-            if let Ok(value) = value {
-                size += name.as_str().len() + value.len() + 4;
-                map.append(name, value);
-            }
-        }
-        (size as u64 + 9, map)
-    }
-}
-
-/// Fields that mean something to the other end of a connection of HTTP/1 only. A client ends a stream that has one.
-// DIFFERS(hop-fields): nginx passes on what an upstream says in `Proxy-Connection` and `TE`.
-fn is_of_connection(known: Known, name: &[u8]) -> bool {
-    matches!(
-        known,
-        Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::Upgrade | Known::Te
-    ) || name.eq_ignore_ascii_case(b"proxy-connection")
 }

@@ -15,7 +15,7 @@ use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, Response};
 
 use super::gate::Shared;
-use crate::{common::buffer::Buf, http::out::Piece, net::Io};
+use crate::{common::buffer::Buf, http::out::{Piece, Sink}, net::Io};
 
 /// A stream.
 #[derive(Debug)]
@@ -200,79 +200,6 @@ impl Stream {
         Poll::Ready(())
     }
 
-    /// Waits until some of `want` bytes may be written; how many.
-    pub(in crate::http) fn poll_room(
-        &mut self,
-        want: usize,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        let Some(send) = &mut self.send else {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        };
-        if send.capacity() == 0 {
-            send.reserve_capacity(want);
-        }
-        while send.capacity() == 0 {
-            match ready!(send.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Poll::Ready(Err(self.failed(&error))),
-                None => {
-                    if let Poll::Ready(Ok(reason)) = send.poll_reset(cx) {
-                        self.reset = Some(reason);
-                    }
-                    return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-                }
-            }
-        }
-        Poll::Ready(Ok(send.capacity().min(want)))
-    }
-
-    /// Sends bytes of `piece`, for which there is [room](Self::poll_room); `is_last`: the body ends with them. How many
-    /// bytes that are on the connection.
-    pub(in crate::http) fn send(
-        &mut self,
-        piece: &Rc<Piece>,
-        (mut at, end): (usize, usize),
-        is_last: bool,
-    ) -> io::Result<u64> {
-        let (frame, mut sent) = (if self.chunk == 0 { FRAME } else { self.chunk }, 0);
-        let is_last = is_last && self.trailers.is_none();
-        loop {
-            let stop = if self.chunk == 0 {
-                end
-            } else {
-                end.min(at + frame)
-            };
-            self.push(Rc::clone(piece), (at, stop), is_last && stop == end)?;
-            sent += (stop - at) as u64 + FRAME_HEAD * ((stop - at).div_ceil(frame).max(1)) as u64;
-            at = stop;
-            if at == end {
-                return Ok(sent);
-            }
-        }
-    }
-
-    /// Sends the end of the body, if it was not sent with its last bytes.
-    pub(in crate::http) fn send_end(&mut self) -> io::Result<u64> {
-        if self.ended {
-            return Ok(0);
-        }
-        if let Some(trailers) = self.trailers.take()
-            && let Some(send) = &mut self.send
-        {
-            self.ended = true;
-            let length = trailers
-                .iter()
-                .map(|(name, value)| name.as_str().len() + value.len());
-            let length = length.sum::<usize>() as u64 + FRAME_HEAD;
-            send.send_trailers(trailers)
-                .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
-            return Ok(length);
-        }
-        self.push(Rc::new(Piece::Static(b"")), (0, 0), true)?;
-        Ok(FRAME_HEAD)
-    }
-
     fn push(
         &mut self,
         piece: Rc<Piece>,
@@ -302,6 +229,77 @@ impl Stream {
             self.reset = error.reason();
         }
         io::ErrorKind::ConnectionReset.into()
+    }
+}
+
+impl Sink for Stream {
+    fn poll_room(
+        &mut self,
+        want: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let Some(send) = &mut self.send else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        if send.capacity() == 0 {
+            send.reserve_capacity(want);
+        }
+        while send.capacity() == 0 {
+            match ready!(send.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Poll::Ready(Err(self.failed(&error))),
+                None => {
+                    if let Poll::Ready(Ok(reason)) = send.poll_reset(cx) {
+                        self.reset = Some(reason);
+                    }
+                    return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+                }
+            }
+        }
+        Poll::Ready(Ok(send.capacity().min(want)))
+    }
+
+    fn send(
+        &mut self,
+        piece: &Rc<Piece>,
+        (mut at, end): (usize, usize),
+        is_last: bool,
+    ) -> io::Result<u64> {
+        let (frame, mut sent) = (if self.chunk == 0 { FRAME } else { self.chunk }, 0);
+        let is_last = is_last && self.trailers.is_none();
+        loop {
+            let stop = if self.chunk == 0 {
+                end
+            } else {
+                end.min(at + frame)
+            };
+            self.push(Rc::clone(piece), (at, stop), is_last && stop == end)?;
+            sent += (stop - at) as u64 + FRAME_HEAD * ((stop - at).div_ceil(frame).max(1)) as u64;
+            at = stop;
+            if at == end {
+                return Ok(sent);
+            }
+        }
+    }
+
+    fn send_end(&mut self) -> io::Result<u64> {
+        if self.ended {
+            return Ok(0);
+        }
+        if let Some(trailers) = self.trailers.take()
+            && let Some(send) = &mut self.send
+        {
+            self.ended = true;
+            let length = trailers
+                .iter()
+                .map(|(name, value)| name.as_str().len() + value.len());
+            let length = length.sum::<usize>() as u64 + FRAME_HEAD;
+            send.send_trailers(trailers)
+                .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
+            return Ok(length);
+        }
+        self.push(Rc::new(Piece::Static(b"")), (0, 0), true)?;
+        Ok(FRAME_HEAD)
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
 use super::{
     head::{Progress, ResponseHead},
     peer::PeerConn,
+    h2,
     pool::{self, Key},
     request::Built,
     target::Target,
@@ -25,7 +26,7 @@ use crate::{
         buffer::Buf,
         clock::{self, Now},
     },
-    conf::model::{Level, Proxy},
+    conf::model::{Level, Proxy, ProxyVersion},
     http::{
         body,
         conn::Conn,
@@ -33,7 +34,10 @@ use crate::{
         h1::chunked,
         out::{Out, Piece},
     },
-    net::connect::{ConnectOptions, connect},
+    net::{
+        Io,
+        connect::{ConnectOptions, connect},
+    },
     tls::failure,
     upstream::Lease,
 };
@@ -53,8 +57,19 @@ pub(super) enum Fail {
     ClientGone,
     /// The client's body is bad or late; the status for that.
     ClientBody(u16),
+    /// The peer has done nothing about the request, and says so: it may be sent again.
+    Unprocessed,
     /// Our own side cannot: 500.
     Internal,
+}
+
+/// What a try goes over.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// A connection of its own.
+    Socket(PeerConn),
+    /// A stream on one that others use too.
+    Stream(Box<h2::Stream>),
 }
 
 /// A try under way.
@@ -65,7 +80,7 @@ pub(super) struct Attempt {
     /// When it began, monotonic milliseconds.
     pub start: u64,
     /// The connection, once there is one.
-    pub conn: Option<PeerConn>,
+    pub conn: Option<Link>,
     /// What the connection is kept as.
     pub key: Key,
     /// The head of the response.
@@ -103,7 +118,11 @@ impl Attempt {
 
     /// Whether the connection came from a pool.
     pub(super) fn is_reused(&self) -> bool {
-        self.conn.as_ref().is_some_and(|conn| conn.reused)
+        match &self.conn {
+            Some(Link::Socket(conn)) => conn.reused,
+            Some(Link::Stream(stream)) => stream.reused,
+            None => false,
+        }
     }
 
     /// Connects, sends the request and reads the head.
@@ -114,29 +133,43 @@ impl Attempt {
         target: &Target,
         built: &Built,
     ) -> Result<(), Fail> {
+        if proxy.http_version == ProxyVersion::Http2 {
+            return self.run_h2(x, proxy, target, built).await;
+        }
         x.action = Action::Connecting;
         let tls = Tls::of(x, proxy, target)?;
         self.key.tls = tls.as_ref().map(Tls::key);
         let mut conn = self.connect(x, proxy, target, tls.as_ref()).await?;
         conn.requests += 1;
+        self.connected(x);
+        self.request_sent = true;
+        x.action = Action::SendingRequest;
+        let sent = send(x, proxy, &mut conn, built).await;
+        self.conn = Some(Link::Socket(conn));
+        self.request_complete = sent?;
+        x.action = Action::ReadingHeader;
+        self.read_head(x, proxy).await?;
+        self.got_header(x);
+        Ok(())
+    }
+
+    /// The connection is there.
+    pub(super) fn connected(&mut self, x: &mut Exchange<'_>) {
         let now = clock::now().millis();
         self.lease.connected(now);
         if let Some(record) = x.attempts.current() {
             record.connect_time = Some(now.saturating_sub(self.start));
         }
-        let conn = self.conn.insert(conn);
-        self.request_sent = true;
-        x.action = Action::SendingRequest;
-        self.request_complete = send(x, proxy, conn, built).await?;
-        x.action = Action::ReadingHeader;
-        self.read_head(x, proxy).await?;
+    }
+
+    /// The head of the response is there.
+    pub(super) fn got_header(&mut self, x: &mut Exchange<'_>) {
         let now = clock::now().millis();
         self.lease.header(now);
         if let Some(record) = x.attempts.current() {
             record.header_time = Some(now.saturating_sub(self.start));
             record.status = Some(self.head.status);
         }
-        Ok(())
     }
 
     async fn connect(
@@ -154,6 +187,20 @@ impl Attempt {
                 return Ok(conn);
             }
         }
+        let deadline = clock::now().after(proxy.connect_timeout);
+        let io = self.dial(x, proxy, target, (tls, b""), deadline).await?;
+        Ok(PeerConn::new(io, clock::now()))
+    }
+
+    /// Opens a connection, with TLS if `tls` says so, which offers `alpn`.
+    pub(super) async fn dial(
+        &self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        target: &Target,
+        (tls, alpn): (Option<&Tls>, &[u8]),
+        deadline: Now,
+    ) -> Result<Io, Fail> {
         let options = ConnectOptions {
             bind: self.key.bind.clone(),
             transparent: proxy.bind.as_ref().is_some_and(|bind| bind.transparent),
@@ -161,7 +208,6 @@ impl Attempt {
             sndbuf: proxy.socket_sndbuf,
             rcvbuf: proxy.socket_rcvbuf,
         };
-        let deadline = clock::now().after(proxy.connect_timeout);
         let mut connecting = pin!(connect(&self.key.addr, &options));
         let watch = !proxy.ignore_client_abort;
         let result = wait(&mut x.conn, watch, deadline, |_, cx| {
@@ -176,19 +222,13 @@ impl Attempt {
                 Fail::Internal
             }
         })?;
-        let now = clock::now();
         if x.location.core.tcp_nodelay {
             // Without it the request is a little later, not lost.
             drop(io.set_nodelay(true));
         }
-        let io = match tls {
-            None => io,
-            Some(tls) => {
-                let peer = format!("{} {}", target.group.name(), self.lease.peer().text);
-                tls.handshake(x, proxy, (peer, io), deadline).await?
-            }
-        };
-        Ok(PeerConn::new(io, now))
+        let Some(tls) = tls else { return Ok(io) };
+        let peer = format!("{} {}", target.group.name(), self.lease.peer().text);
+        tls.handshake(x, proxy, (peer, io, alpn), deadline).await
     }
 
     async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
@@ -207,7 +247,7 @@ impl Attempt {
                     Progress::Partial => {}
                 }
             }
-            let Some(conn) = &mut self.conn else {
+            let Some(Link::Socket(conn)) = &mut self.conn else {
                 return Err(Fail::Error);
             };
             let deadline = clock::now().after(proxy.read_timeout);
@@ -424,7 +464,7 @@ enum Event {
     Client(io::Result<usize>),
 }
 
-fn poll_client(conn: &mut Conn, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+pub(super) fn poll_client(conn: &mut Conn, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
     if conn.buf.capacity() == 0 {
         ready!(conn.io.poll_read_ready(cx))?;
         conn.buf = Buf::large();

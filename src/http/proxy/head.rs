@@ -87,7 +87,7 @@ impl ResponseHead {
                 } => {
                     // Some servers send the status line twice.
                     let repeated = value.is_empty() && name.starts_with(b"HTTP/");
-                    if !repeated && !self.field(x, &buf.filled()[..len], (name, value)) {
+                    if !repeated && !self.field(x, Some(&buf.filled()[..len]), (name, value)) {
                         return Progress::Invalid;
                     }
                     (len, false)
@@ -144,7 +144,13 @@ impl ResponseHead {
     }
 
     /// Takes over one field; false is an error that was logged.
-    fn field(&mut self, x: &Exchange<'_>, line: &[u8], (name, value): (&[u8], &[u8])) -> bool {
+    /// `line` is the field as it came, where it came as one.
+    pub(super) fn field(
+        &mut self,
+        x: &Exchange<'_>,
+        line: Option<&[u8]>,
+        (name, value): (&[u8], &[u8]),
+    ) -> bool {
         let known = Known::of(name);
         let previous = match known {
             Known::Other => None,
@@ -166,7 +172,10 @@ impl ResponseHead {
             }
             _ => {}
         }
-        self.headers.push_line(known, line, name, value);
+        match line {
+            Some(line) => self.headers.push_line(known, line, name, value),
+            None => self.headers.push(known, name, value),
+        }
         true
     }
 

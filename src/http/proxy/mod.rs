@@ -7,6 +7,7 @@
 
 mod attempt;
 mod cookie;
+mod h2;
 mod head;
 mod headers;
 mod peer;
@@ -21,12 +22,16 @@ mod upgrade;
 use std::rc::Rc;
 
 use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
-use crate::conf::model::{Proxy, ProxyVersion};
+use crate::conf::model::{Handler, Proxy, ProxyVersion};
 use target::Target;
 
 /// Serves the request from an upstream.
 pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
-    let proxy: &'g Proxy = &x.location.proxy;
+    let location = x.location;
+    let proxy: &'g Proxy = match (&location.handler, &location.grpc) {
+        (Handler::Grpc, Some(grpc)) => grpc,
+        _ => &location.proxy,
+    };
     let Some(pass) = proxy.pass.as_deref() else {
         return Next::Status(500);
     };
@@ -39,7 +44,7 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         && proxy.pass_request_body
         && x.request.has_body()
         && !x.request.body.complete
-        && (!x.request.chunked || proxy.http_version == ProxyVersion::Http11);
+        && (!x.request.chunked || proxy.http_version != ProxyVersion::Http10);
     if x.request.body.unbuffered {
         if let Err(status) = body::read_ahead(x).await {
             return Next::Status(status);

@@ -6,11 +6,11 @@
 use std::{
     cell::RefCell,
     future::poll_fn,
-    rc::Weak,
+    rc::{Rc, Weak},
     task::{Context, Poll, Waker},
 };
 
-use super::{peer::PeerConn, tls::TlsKey};
+use super::{h2::Mux, peer::PeerConn, tls::TlsKey};
 use crate::{
     common::{addr::Addr, clock, hash::FnvMap},
     http::thread::Thread,
@@ -30,13 +30,14 @@ pub struct Key {
 }
 
 /// Which pool: a group's index, and the location when it is not shared.
-type Place = (usize, Option<u32>);
+pub(super) type Place = (usize, Option<u32>);
 
 /// The pools of a thread.
 #[derive(Debug, Default)]
 pub struct Pools {
     pools: RefCell<FnvMap<Place, Pool<Key, PeerConn>>>,
     watcher: RefCell<Option<Waker>>,
+    mux: Rc<Mux>,
 }
 
 /// The pool of a group as one location sees it.
@@ -59,12 +60,15 @@ impl Pools {
         }
     }
 
+    /// Connections that requests share.
+    pub(super) fn mux(&self) -> Rc<Mux> {
+        Rc::clone(&self.mux)
+    }
+
     /// How many idle connections there are to the same peer.
     pub fn count(&self, place: Place, key: &Key) -> usize {
-        self.pools
-            .borrow()
-            .get(&place)
-            .map_or(0, |pool| pool.count(key))
+        let pools = self.pools.borrow();
+        pools.get(&place).map_or(0, |pool| pool.count(key)) + self.mux.count(place, key)
     }
 
     /// Keeps a connection, if it may be kept.
@@ -93,6 +97,7 @@ impl Pools {
 
     /// Closes all idle connections.
     pub fn clear(&self) {
+        self.mux.clear();
         self.pools.borrow_mut().clear();
     }
 

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, ops::Range, rc::Rc};
 
-use super::target::Destination;
+use super::{h2, target::Destination};
 use crate::{
     common::decimal,
     conf::model::{Level, Proxy, ProxyPass, ProxyVersion},
@@ -17,10 +17,14 @@ use crate::{
 };
 
 /// A request to an upstream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Built {
     /// Head, and the body of `proxy_set_body`.
     pub head: Rc<Vec<u8>>,
+    /// The head for HTTP/2, which then has none as bytes.
+    pub fields: Option<Rc<h2::Head>>,
+    /// The body of `proxy_set_body` for HTTP/2.
+    pub own_body: Option<Rc<Vec<u8>>>,
     /// The client's body follows.
     pub with_body: bool,
     /// The client's body follows in chunks.
@@ -38,6 +42,9 @@ pub(super) fn build<'g>(
     pass: &ProxyPass,
     destination: &Destination<'_>,
 ) -> Result<Built, Next<'g>> {
+    if proxy.http_version == ProxyVersion::Http2 {
+        return h2::build(x, proxy, pass, destination);
+    }
     let mut out = x.thread.take_vec();
     match &proxy.method {
         Some(method) => method.render(x, &mut out),
@@ -77,11 +84,12 @@ pub(super) fn build<'g>(
         chunked,
         is_head,
         uri,
+        ..Built::default()
     })
 }
 
 /// The target of the request line.
-fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination<'_>, out: &mut Vec<u8>) {
+pub(super) fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination<'_>, out: &mut Vec<u8>) {
     let request = &x.request;
     if let Some(uri) = &destination.uri {
         return out.extend_from_slice(uri);
@@ -173,7 +181,7 @@ fn push_headers(
 }
 
 /// Headers of the client that are never passed on as they are.
-fn is_replaced(known: Known, name: &[u8]) -> bool {
+pub(super) fn is_replaced(known: Known, name: &[u8]) -> bool {
     match known {
         Known::Host
         | Known::Connection

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     common::{addr::Addr, clock},
-    conf::model::{Level, PassTarget, ProxyPass},
+    conf::model::{Handler, Level, PassTarget, ProxyPass},
     http::{
         exchange::{EscapeLog, Exchange},
         phases::{CLIENT_CLOSED, Next},
@@ -77,14 +77,25 @@ pub(super) fn find<'g>(
 
 fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'g>, Whom)> {
     let text = pass.url.to_vec(x);
-    let Some((url, tls)) = without_scheme(&text) else {
+    let is_grpc = matches!(x.location.handler, Handler::Grpc);
+    let split = if is_grpc {
+        without_grpc_scheme(&text)
+    } else {
+        without_scheme(&text)
+    };
+    let Some((url, tls)) = split else {
         x.log(
             Level::Error,
             format_args!("invalid URL prefix in \"{}\"", text.escape_log()),
         );
         return None;
     };
-    let url = match parse(url, if tls { 443 } else { 80 }) {
+    let usual = match (is_grpc, tls) {
+        (true, _) => 0,
+        (false, true) => 443,
+        (false, false) => 80,
+    };
+    let url = match parse(url, usual) {
         Ok(url) => url,
         Err(what) => {
             x.log(
@@ -97,6 +108,11 @@ fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'
     let whom = match (known(x, &url), url.addr) {
         (Some(index), _) => Whom::Group(Target::of(x, index)?),
         (None, Some(addr)) => Whom::Group(Target::made(&url.host, vec![addr])),
+        (None, None) if url.port == 0 => {
+            let host = url.host.escape_log();
+            x.log(Level::Error, format_args!("no port in upstream \"{host}\""));
+            return None;
+        }
         (None, None) => Whom::Name(url.host, url.port),
     };
     let destination = Destination {
@@ -110,12 +126,20 @@ fn variable<'g>(x: &mut Exchange<'g>, pass: &ProxyPass) -> Option<(Destination<'
 
 /// What follows `http://` or `https://`, and whether it was the latter.
 fn without_scheme(text: &[u8]) -> Option<(&[u8], bool)> {
-    let after = |scheme: &[u8]| {
-        let (start, rest) = text.split_at_checked(scheme.len())?;
-        start.eq_ignore_ascii_case(scheme).then_some(rest)
-    };
-    let plain = after(b"http://").map(|rest| (rest, false));
-    plain.or_else(|| Some((after(b"https://")?, true)))
+    let plain = after(text, b"http://").map(|rest| (rest, false));
+    plain.or_else(|| Some((after(text, b"https://")?, true)))
+}
+
+/// What follows `grpc://`, which may be missing, or `grpcs://`, and whether it was the latter.
+fn without_grpc_scheme(text: &[u8]) -> Option<(&[u8], bool)> {
+    let tls = after(text, b"grpcs://").map(|rest| (rest, true));
+    tls.or_else(|| Some((after(text, b"grpc://").unwrap_or(text), false)))
+}
+
+/// What follows `scheme`, in whatever case.
+fn after<'t>(text: &'t [u8], scheme: &[u8]) -> Option<&'t [u8]> {
+    let (start, rest) = text.split_at_checked(scheme.len())?;
+    start.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 impl Whom {

@@ -77,14 +77,14 @@ impl Tls {
         &self,
         x: &mut Exchange<'_>,
         proxy: &Proxy,
-        (peer, io): (String, Io),
+        (peer, io, alpn): (String, Io, &[u8]),
         deadline: Now,
     ) -> Result<Io, Fail> {
         let identity = self.identity(x, &proxy.ssl)?;
         x.action = Action::HandshakingUpstream;
         let session = self
             .context
-            .connect(peer, &self.name, identity.as_ref(), Vec::new());
+            .connect(peer, &self.name, identity.as_ref(), offered(alpn));
         let session = session.map_err(|error| {
             x.log(
                 Level::Error,
@@ -126,6 +126,15 @@ impl Tls {
             }
         }
     }
+}
+
+/// What is offered of protocols: one, or nothing.
+fn offered(alpn: &[u8]) -> Vec<Vec<u8>> {
+    let mut offered = Vec::new();
+    if !alpn.is_empty() {
+        offered.push(alpn.to_vec());
+    }
+    offered
 }
 
 /// Certificate and key as `proxy_ssl_certificate` and `proxy_ssl_certificate_key` name them for this request; None when they

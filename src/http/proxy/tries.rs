@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, rc::Rc};
 
 use super::{
-    attempt::{Attempt, Fail},
+    attempt::{Attempt, Fail, Link},
     headers, is_non_idempotent, pool, relay,
     request::Built,
     target::Target,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     common::{addr::Addr, clock},
-    conf::model::{Level, Proxy},
+    conf::model::{Handler, Level, Proxy, ProxyVersion},
     http::{
         exchange::{Exchange, UpstreamContext},
         h1::known::Known,
@@ -112,7 +112,7 @@ fn pick<'g>(
         Err(none) => none.name.clone(),
     };
     x.upstream = Some(UpstreamContext {
-        scheme: if target.tls { "https://" } else { "http://" },
+        scheme: scheme(x, target),
         peer: name.clone(),
         request: Rc::clone(&built.head),
         uri: built.uri.clone(),
@@ -127,6 +127,15 @@ fn pick<'g>(
             x.log(Level::Error, format_args!("{none}"));
             Err(Next::Status(502))
         }
+    }
+}
+
+fn scheme(x: &Exchange<'_>, target: &Target) -> &'static str {
+    match (&x.location.handler, target.tls) {
+        (Handler::Grpc, false) => "grpc://",
+        (Handler::Grpc, true) => "grpcs://",
+        (_, false) => "http://",
+        (_, true) => "https://",
     }
 }
 
@@ -162,7 +171,13 @@ fn allows(proxy: &Proxy, fail: Fail) -> bool {
 /// Whether the request can be sent again as far as method and body are concerned.
 fn may_repeat(x: &Exchange<'_>, proxy: &Proxy, request_sent: bool) -> bool {
     let unsafe_method = is_non_idempotent(x.request.method) && !proxy.next_upstream.non_idempotent;
-    !(request_sent && (unsafe_method || x.request.body.unbuffered))
+    !(request_sent && (unsafe_method || !has_body(x, proxy)))
+}
+
+/// Whether all that was sent of the body is still here.
+fn has_body(x: &Exchange<'_>, proxy: &Proxy) -> bool {
+    let body = &x.request.body;
+    !body.unbuffered || (proxy.http_version == ProxyVersion::Http2 && body.is_kept())
 }
 
 /// The status that stands for a failure.
@@ -172,7 +187,7 @@ fn status_of(fail: Fail) -> u16 {
         Fail::Status(status) | Fail::ClientBody(status) => status,
         Fail::ClientGone => CLIENT_CLOSED,
         Fail::Internal => 500,
-        Fail::Error | Fail::InvalidHeader => 502,
+        Fail::Error | Fail::InvalidHeader | Fail::Unprocessed => 502,
     }
 }
 
@@ -202,12 +217,13 @@ fn after_failure<'g>(
     }
     let sent = attempt.request_sent;
     let stale = fail == Fail::Error && attempt.is_reused() && !attempt.response_received;
+    let unprocessed = fail == Fail::Unprocessed && has_body(x, proxy);
     let released = match fail {
         Fail::ClientGone | Fail::ClientBody(_) | Fail::Internal => {
             attempt.lease.finish(Outcome::Aborted, now)
         }
         Fail::Status(403 | 404) => attempt.lease.finish(Outcome::Next, now),
-        _ if stale => {
+        _ if stale || unprocessed => {
             let place = pool::place(&target.group, target.index, x.location.id);
             let idle = place.map_or(0, |place| x.thread.pools.count(place, &attempt.key));
             tries.give_back(attempt.lease, idle, now)
@@ -229,7 +245,8 @@ fn after_failure<'g>(
         Fail::ClientBody(_) | Fail::Internal => return Some(Next::Status(status)),
         _ => {}
     }
-    let again = allows(proxy, fail) && tries.may_retry(now) && may_repeat(x, proxy, sent);
+    let may = unprocessed || (allows(proxy, fail) && may_repeat(x, proxy, sent));
+    let again = may && tries.may_retry(now);
     (!again).then_some(Next::Status(status))
 }
 
@@ -342,7 +359,7 @@ pub(super) fn release(
     log_disabled(x, released);
     if reusable
         && let Some(place) = pool::place(&target.group, target.index, x.location.id)
-        && let Some(conn) = attempt.conn
+        && let Some(Link::Socket(conn)) = attempt.conn
         && !x.thread.is_shutting_down()
     {
         x.thread.pools.put(place, &target.group, attempt.key, conn);

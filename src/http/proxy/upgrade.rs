@@ -8,7 +8,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{attempt::Attempt, peer::PeerConn, tries};
+use super::{
+    attempt::{Attempt, Link},
+    peer::PeerConn, tries};
 use crate::{
     common::{
         buffer::{self, Buf},
@@ -48,7 +50,7 @@ pub(super) async fn tunnel<'g>(
         tries::log_disabled(x, released);
         return next;
     }
-    let Some(mut upstream) = attempt.conn.take() else {
+    let Some(Link::Socket(mut upstream)) = attempt.conn.take() else {
         return Next::Done;
     };
     let mut down = Way {

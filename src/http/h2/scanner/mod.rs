@@ -8,19 +8,18 @@
 
 mod block;
 mod flood;
-mod frame;
 
 use std::collections::VecDeque;
 
 use super::{
     fault::{Code, Fault},
+    frame::{
+        self, CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE, PADDED, PING,
+        PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, check_settings,
+    },
     hpack::{Decoder, Fields, Limits},
 };
 use flood::Floods;
-use frame::{
-    CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE, PADDED, PING,
-    PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, check_settings,
-};
 
 /// What a client sends first.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -85,6 +85,8 @@ impl Relay<'_, '_> {
                     }
                 },
                 Framing::Trailers => return self.trailers(buf),
+                // Its bytes come without a buffer.
+                Framing::Stream(_) => return,
             }
         }
         if matches!(self.framing, Framing::Length(0)) && self.end.is_none() {
@@ -143,6 +145,7 @@ impl Relay<'_, '_> {
                 format_args!("upstream sent more data than specified in \"Content-Length\" header"),
             );
         }
+        self.pass_trailers();
         filters::finish(self.x);
         self.stop_reading(End::Complete);
     }

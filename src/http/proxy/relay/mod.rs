@@ -6,6 +6,7 @@
 
 mod feed;
 mod splice;
+mod stream;
 
 use std::{
     fs::File,
@@ -17,7 +18,7 @@ use std::{
 };
 
 use super::{
-    attempt::{Attempt, poll_read},
+    attempt::{Attempt, Link, poll_read},
     target::Target,
     tries,
 };
@@ -57,6 +58,8 @@ enum Framing {
     /// Trailer lines follow the last chunk.
     Trailers,
     Close,
+    /// The stream's end is the body's; how much is left of what was said of its length.
+    Stream(Option<u64>),
 }
 
 /// What ended the reading of the upstream.
@@ -106,6 +109,8 @@ struct Spill {
 enum Stop {
     ClientGone(Option<io::Error>),
     ClientTimeout,
+    /// What it sends is wrong; the status for that.
+    ClientBody(u16),
 }
 
 /// Relays the body and ends the response.
@@ -120,6 +125,7 @@ pub(super) async fn run<'g>(
     let head = &attempt.head;
     let framing = match head.content_length {
         _ if mode.bodiless => Framing::Length(0),
+        length if head.version == 2000 => Framing::Stream(length),
         _ if head.chunked && proxy.pass_trailers => Framing::Chunked(Decoder::with_trailers()),
         _ if head.chunked => Framing::Chunked(Decoder::default()),
         Some(length) => Framing::Length(length),
@@ -165,13 +171,18 @@ impl<'g> Relay<'_, 'g> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
         // The header waits for the first bytes of the body, as nginx's `postpone_output` has it.
         let hold = self.mode.buffering && self.body_read == 0;
-        while hold && self.end.is_none() && !self.poll_upstream(cx) {
+        while hold && self.end.is_none() {
+            self.poll_upload(cx)?;
+            if self.poll_upstream(cx) {
+                break;
+            }
             match self.wait(cx) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
         }
         loop {
+            self.poll_upload(cx)?;
             let mut progress = match self.poll_write(cx) {
                 Poll::Ready(Ok(progress)) => progress,
                 Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
@@ -202,6 +213,7 @@ impl<'g> Relay<'_, 'g> {
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
         if self.end.is_none()
             && !self.proxy.ignore_client_abort
+            && !self.is_reading_client()
             && self.x.conn.poll_closed(cx).is_ready()
         {
             return Poll::Ready(Err(Stop::ClientGone(None)));
@@ -277,37 +289,58 @@ impl<'g> Relay<'_, 'g> {
             }
             self.read_resume = None;
         }
-        let Some(conn) = self
-            .attempt
-            .as_mut()
-            .and_then(|attempt| attempt.conn.as_mut())
-        else {
-            self.end = Some(End::Broken);
-            return true;
-        };
-        let mut buf = Buf::default();
-        match poll_read(conn, &mut buf, room, cx) {
-            Poll::Pending => false,
-            Poll::Ready(Ok(0)) => {
-                self.eof();
+        let link = self.attempt.as_mut().and_then(|own| own.conn.as_mut());
+        match link {
+            Some(Link::Socket(conn)) => {
+                let mut buf = Buf::default();
+                let read = poll_read(conn, &mut buf, room, cx);
+                self.took(read.map_ok(|_| buf))
+            }
+            Some(Link::Stream(stream)) => {
+                let read = stream.poll_data(room, cx);
+                self.took_data(read, cx)
+            }
+            None => {
+                self.end = Some(End::Broken);
                 true
             }
-            Poll::Ready(Ok(n)) => {
-                self.read_deadline = clock::now().after(self.proxy.read_timeout);
-                self.count(n, false);
+        }
+    }
+
+    /// Takes what was read of a connection; true when something was.
+    fn took(&mut self, read: Poll<io::Result<Buf>>) -> bool {
+        match read {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(buf)) if buf.is_empty() => self.eof(),
+            Poll::Ready(Ok(buf)) => {
+                self.moved(buf.len());
                 self.feed(buf);
-                if let Some(limiter) = &self.read_limit {
-                    let pause = limiter.pause(n as u64, self.body_read);
-                    self.read_resume = Some(clock::now().after(pause));
-                }
-                true
             }
             Poll::Ready(Err(error)) => {
                 tries::log_recv(self.x, &error);
                 self.stop_reading(End::Broken);
-                true
             }
         }
+        true
+    }
+
+    /// So many bytes came of the upstream.
+    fn moved(&mut self, n: usize) {
+        let now = clock::now();
+        self.read_deadline = now.after(self.proxy.read_timeout);
+        self.count(n, false);
+        if let Some(limiter) = &self.read_limit {
+            self.read_resume = Some(now.after(limiter.pause(n as u64, self.body_read)));
+        }
+    }
+
+    /// The upstream was silent for too long.
+    fn time_out(&mut self) {
+        self.x.log(
+            Level::Error,
+            format_args!("upstream timed out (110: Connection timed out)"),
+        );
+        self.stop_reading(End::Timeout);
     }
 
     /// Whether more of the body can be taken, making room in the temporary file if need be.
@@ -378,14 +411,15 @@ impl<'g> Relay<'_, 'g> {
             && (self.mode.buffering || self.x.out.is_empty());
         let read_deadline = (reading && self.can_read()).then_some(self.read_deadline);
         if read_deadline.is_some_and(|at| now >= at) {
-            self.x.log(
-                Level::Error,
-                format_args!("upstream timed out (110: Connection timed out)"),
-            );
-            self.stop_reading(End::Timeout);
+            self.time_out();
+            return Ok(true);
+        }
+        let upload_deadline = self.upload_passed()?;
+        if self.end == Some(End::Timeout) {
             return Ok(true);
         }
         let next = [
+            upload_deadline,
             self.write_deadline,
             read_deadline,
             self.write_resume,
@@ -429,6 +463,10 @@ impl<'g> Relay<'_, 'g> {
                     format_args!("client timed out (110: Connection timed out)"),
                 );
                 Next::Terminate(408)
+            }
+            Err(Stop::ClientBody(status)) => {
+                self.x.broken = true;
+                Next::Terminate(status)
             }
             Err(Stop::ClientGone(Some(error))) => output::failed(self.x, &error.into()),
             Err(Stop::ClientGone(None)) => {

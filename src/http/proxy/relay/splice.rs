@@ -11,7 +11,10 @@ use crate::{
         buffer::{Buf, LARGE},
         clock,
     },
-    http::{out::Piece, proxy::tries},
+    http::{
+        out::Piece,
+        proxy::{attempt::Link, tries},
+    },
     net::splice::Pipe,
 };
 
@@ -28,7 +31,7 @@ impl Relay<'_, '_> {
             .and_then(|attempt| attempt.conn.as_ref());
         self.x.conn.io.is_plain()
             && !self.x.conn.io.is_stream()
-            && conn.is_some_and(|conn| conn.io.is_plain())
+            && matches!(conn, Some(Link::Socket(conn)) if conn.io.is_plain())
             && !response.chunked
             && response.filters.range.is_none()
             && response.filters.gzip.is_none()
@@ -88,11 +91,8 @@ impl Relay<'_, '_> {
         let Framing::Length(left) = self.framing else {
             return false;
         };
-        let Some(conn) = self
-            .attempt
-            .as_ref()
-            .and_then(|attempt| attempt.conn.as_ref())
-        else {
+        let link = self.attempt.as_ref().and_then(|own| own.conn.as_ref());
+        let Some(Link::Socket(conn)) = link else {
             self.end = Some(End::Broken);
             return false;
         };

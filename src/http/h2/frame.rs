@@ -1,57 +1,57 @@
 //! Heads of frames, and what can be wrong with them (RFC 9113, 4.1 and 6).
 #![warn(clippy::indexing_slicing)]
 
-use super::{Code, Fault};
+use super::fault::{Code, Fault};
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Frame {
+pub(in crate::http) struct Frame {
     /// Length of what follows it.
-    pub(super) len: usize,
+    pub(in crate::http) len: usize,
     /// What it is.
-    pub(super) kind: u8,
+    pub(in crate::http) kind: u8,
     /// Its flags.
-    pub(super) flags: u8,
+    pub(in crate::http) flags: u8,
     /// The number of its stream; 0: it is about the connection.
-    pub(super) stream: u32,
+    pub(in crate::http) stream: u32,
 }
 
 /// A part of a body.
-pub(super) const DATA: u8 = 0;
+pub(in crate::http) const DATA: u8 = 0;
 /// A head, or its first part.
-pub(super) const HEADERS: u8 = 1;
+pub(in crate::http) const HEADERS: u8 = 1;
 /// What should come before what; means nothing.
-pub(super) const PRIORITY: u8 = 2;
+pub(in crate::http) const PRIORITY: u8 = 2;
 /// The end of a stream that broke off.
-pub(super) const RST_STREAM: u8 = 3;
+pub(in crate::http) const RST_STREAM: u8 = 3;
 /// What the client can take.
-pub(super) const SETTINGS: u8 = 4;
+pub(in crate::http) const SETTINGS: u8 = 4;
 /// Not for clients.
-pub(super) const PUSH_PROMISE: u8 = 5;
+pub(in crate::http) const PUSH_PROMISE: u8 = 5;
 /// A question whether we are there.
-pub(super) const PING: u8 = 6;
+pub(in crate::http) const PING: u8 = 6;
 /// The client begins nothing more that we might answer.
-pub(super) const GOAWAY: u8 = 7;
+pub(in crate::http) const GOAWAY: u8 = 7;
 /// How much more may be sent.
-pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(in crate::http) const WINDOW_UPDATE: u8 = 8;
 /// A further part of a head.
-pub(super) const CONTINUATION: u8 = 9;
+pub(in crate::http) const CONTINUATION: u8 = 9;
 
 /// `END_STREAM`, and `ACK`.
-pub(super) const END: u8 = 1;
+pub(in crate::http) const END: u8 = 1;
 /// The head ends with the frame.
-pub(super) const END_HEADERS: u8 = 4;
+pub(in crate::http) const END_HEADERS: u8 = 4;
 /// A length of padding comes first.
-pub(super) const PADDED: u8 = 8;
+pub(in crate::http) const PADDED: u8 = 8;
 /// Five bytes about priority come first.
-pub(super) const HAS_PRIORITY: u8 = 32;
+pub(in crate::http) const HAS_PRIORITY: u8 = 32;
 
 /// Frames that are looked at as a whole are no longer than this.
-pub(super) const MAX_WHOLE: usize = 16384;
+pub(in crate::http) const MAX_WHOLE: usize = 16384;
 
 impl Frame {
     /// Reads it.
-    pub(super) fn of(bytes: [u8; 9]) -> Self {
+    pub(in crate::http) fn of(bytes: [u8; 9]) -> Self {
         let [len @ .., kind, flags, _, _, _, _] = bytes;
         let [.., a, b, c, d] = bytes;
         Self {
@@ -65,7 +65,7 @@ impl Frame {
     }
 
     /// Appends the head of the frame.
-    pub(super) fn push(self, out: &mut Vec<u8>) {
+    pub(in crate::http) fn push(self, out: &mut Vec<u8>) {
         let len = u32::try_from(self.len).unwrap_or(u32::MAX).to_be_bytes();
         out.extend_from_slice(len.get(1..).unwrap_or_default());
         out.extend_from_slice(&[self.kind, self.flags]);
@@ -73,7 +73,7 @@ impl Frame {
     }
 
     /// What can be wrong with it whatever came before.
-    pub(super) fn check(self) -> Result<(), Fault> {
+    pub(in crate::http) fn check(self) -> Result<(), Fault> {
         let name = self.name();
         let is_ack = self.flags & END != 0;
         let size_fits = match self.kind {
@@ -115,7 +115,7 @@ impl Frame {
     }
 
     /// The name of its kind.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::http) fn name(self) -> &'static str {
         const NAMES: [&str; 10] = [
             "DATA",
             "HEADERS",
@@ -133,14 +133,14 @@ impl Frame {
 }
 
 /// The number that four bytes are.
-pub(super) fn number(bytes: &[u8]) -> u32 {
+pub(in crate::http) fn number(bytes: &[u8]) -> u32 {
     bytes
         .first_chunk()
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Values of settings that are not allowed.
-pub(super) fn check_settings(payload: &[u8]) -> Result<(), Fault> {
+pub(in crate::http) fn check_settings(payload: &[u8]) -> Result<(), Fault> {
     for setting in payload.chunks_exact(6) {
         let (id, value) = setting.split_at(2);
         let value = number(value);

@@ -1,0 +1,365 @@
+//! The frames of a peer before the library sees them.
+//!
+//! Heads are taken out of their frames and put aside for the streams that they belong to, and the library gets the
+//! shortest one there is instead: what is wrong with one response is then no fault of its connection, names keep their
+//! order, and Huffman codes are read as nginx reads them. Pure: bytes in, bytes out.
+#![warn(clippy::indexing_slicing)]
+
+use std::collections::VecDeque;
+
+use crate::{
+    common::hash::FnvMap,
+    http::h2::{
+        frame::{CONTINUATION, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, PADDED},
+        hpack::{Decoder, Fields, HpackError, Limits},
+    },
+};
+
+/// How long a head may be, bytes; `proxy_buffer_size` bounds it afterwards.
+pub(super) const LARGEST: u32 = 1 << 20;
+
+/// A head, or what is wrong with it.
+pub(super) type Read = Result<Fields, HpackError>;
+
+/// The frames of one peer.
+#[derive(Debug)]
+pub(super) struct Heads {
+    state: State,
+    /// The head of the frame at hand, as far as it has come.
+    prefix: Vec<u8>,
+    frame: Frame,
+    /// The payload of a frame that is looked at as a whole.
+    payload: Vec<u8>,
+    block: Option<Block>,
+    decoder: Decoder,
+    streams: FnvMap<u32, Waiting>,
+}
+
+/// What came for a stream.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The head of the response, which later ones are the trailers of.
+    has_head: bool,
+    heads: VecDeque<Read>,
+}
+
+#[derive(Debug)]
+struct Block {
+    stream: u32,
+    is_all: bool,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    Head,
+    /// So many bytes of the frame go through.
+    Pass(usize),
+    /// So many are still awaited, then the frame is looked at.
+    Whole(usize),
+}
+
+/// Frames that cannot be: the connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken(pub(super) &'static str);
+
+/// `:status: 200`
+const FINAL: &[u8] = &[0x88];
+
+impl Heads {
+    /// Before the first byte.
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Head,
+            prefix: Vec::with_capacity(9),
+            frame: Frame::default(),
+            payload: Vec::new(),
+            block: None,
+            decoder: Decoder::with_table(0),
+            streams: FnvMap::default(),
+        }
+    }
+
+    /// A request begins.
+    pub(super) fn expect(&mut self, stream: u32) {
+        self.streams.insert(stream, Waiting::default());
+    }
+
+    /// Nobody is interested any more.
+    pub(super) fn forget(&mut self, stream: u32) {
+        self.streams.remove(&stream);
+    }
+
+    /// The next head of a stream, or its trailers.
+    pub(super) fn take(&mut self, stream: u32) -> Option<Read> {
+        self.streams.get_mut(&stream)?.heads.pop_front()
+    }
+
+    /// How many bytes go through next.
+    pub(super) fn passing(&self) -> usize {
+        match self.state {
+            State::Pass(left) => left,
+            State::Head | State::Whole(_) => 0,
+        }
+    }
+
+    /// Says that `n` of them did.
+    pub(super) fn passed(&mut self, n: usize) {
+        if let State::Pass(left) = self.state {
+            self.state = State::after(left.saturating_sub(n), State::Pass);
+        }
+    }
+
+    /// Takes some of `input`; what is for the library is appended to `out`. How many bytes were taken; none when those that
+    /// follow go [through](Self::passing) as they are.
+    pub(super) fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, Broken> {
+        match self.state {
+            State::Pass(_) => Ok(0),
+            State::Head => {
+                let n = input.len().min(9 - self.prefix.len());
+                let came = input.get(..n).unwrap_or_default();
+                self.prefix.extend_from_slice(came);
+                if let Ok(bytes) = <[u8; 9]>::try_from(&*self.prefix) {
+                    self.prefix.clear();
+                    self.frame = Frame::of(bytes);
+                    self.begin(bytes, out)?;
+                }
+                Ok(n)
+            }
+            State::Whole(left) => {
+                let n = input.len().min(left);
+                let came = input.get(..n).unwrap_or_default();
+                self.payload.extend_from_slice(came);
+                self.state = State::after(left - n, State::Whole);
+                if n == left {
+                    self.whole(out)?;
+                }
+                Ok(n)
+            }
+        }
+    }
+
+    fn begin(&mut self, bytes: [u8; 9], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Frame { len, kind, stream, .. } = self.frame;
+        let is_next = match &self.block {
+            Some(block) => kind == CONTINUATION && block.stream == stream,
+            None => kind != CONTINUATION,
+        };
+        if !is_next {
+            return Err(Broken("unexpected http2 frame"));
+        }
+        if kind != HEADERS && kind != CONTINUATION {
+            out.extend_from_slice(&bytes);
+            self.state = State::after(len, State::Pass);
+            return Ok(());
+        }
+        if len > LARGEST as usize {
+            return Err(Broken("too large http2 frame"));
+        }
+        self.payload.clear();
+        self.state = State::after(len, State::Whole);
+        if len == 0 { self.whole(out) } else { Ok(()) }
+    }
+
+    /// Takes a part of a head.
+    fn whole(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Frame { kind, flags, stream, .. } = self.frame;
+        let part = if kind == HEADERS {
+            fragment(flags, &self.payload).ok_or(Broken("http2 frame with too long padding"))?
+        } else {
+            &self.payload
+        };
+        let block = self.block.get_or_insert_with(|| Block {
+            stream,
+            is_all: flags & END != 0,
+            bytes: Vec::new(),
+        });
+        if block.bytes.len() + part.len() > LARGEST as usize {
+            return Err(Broken("too big header"));
+        }
+        block.bytes.extend_from_slice(part);
+        if flags & END_HEADERS != 0
+            && let Some(block) = self.block.take()
+        {
+            self.head(&block, out);
+        }
+        Ok(())
+    }
+
+    /// A head is complete.
+    fn head(&mut self, block: &Block, out: &mut Vec<u8>) {
+        let mut shortest = FINAL;
+        let hint;
+        if let Some(waiting) = self.streams.get_mut(&block.stream) {
+            let limits = Limits {
+                field: LARGEST as usize,
+                total: LARGEST as usize,
+            };
+            let mut fields = Fields::default();
+            let read = self.decoder.decode(&block.bytes, limits, &mut fields);
+            let read = read.map(|()| fields);
+            if waiting.has_head {
+                shortest = &[];
+            } else if let Some(status) = read.as_ref().ok().and_then(informational) {
+                // A literal: the name is that of entry 8, the value has three characters.
+                let [a, b, c] = status;
+                hint = [0x08, 0x03, a, b, c];
+                shortest = &hint;
+            } else {
+                waiting.has_head = true;
+            }
+            waiting.heads.push_back(read);
+        }
+        Frame {
+            len: shortest.len(),
+            kind: HEADERS,
+            flags: END_HEADERS | if block.is_all { END } else { 0 },
+            stream: block.stream,
+        }
+        .push(out);
+        out.extend_from_slice(shortest);
+    }
+}
+
+/// The status of a head that is no final one; 101 cannot be on a stream.
+pub(super) fn informational(fields: &Fields) -> Option<[u8; 3]> {
+    let (name, value) = fields.iter().next()?;
+    match value {
+        [b'1', b, c] if name == b":status" && value != b"101" => Some([b'1', *b, *c]),
+        _ => None,
+    }
+}
+
+/// The part of a header block that a HEADERS frame holds.
+fn fragment(flags: u8, payload: &[u8]) -> Option<&[u8]> {
+    let (padding, rest) = if flags & PADDED != 0 {
+        let (padding, rest) = payload.split_first()?;
+        (usize::from(*padding), rest)
+    } else {
+        (0, payload)
+    };
+    let rest = if flags & HAS_PRIORITY != 0 {
+        rest.get(5..)?
+    } else {
+        rest
+    };
+    rest.get(..rest.len().checked_sub(padding)?)
+}
+
+impl State {
+    /// The next state when `left` bytes of a frame are still to come.
+    fn after(left: usize, state: impl FnOnce(usize) -> Self) -> Self {
+        if left == 0 { Self::Head } else { state(left) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let len = payload.len();
+        Frame { len, kind, flags, stream }.push(&mut out);
+        out.extend_from_slice(payload);
+        out
+    }
+
+    /// What the library gets, whatever the pieces that the input comes in.
+    fn run(heads: &mut Heads, input: &[u8], piece: usize) -> Result<Vec<u8>, Broken> {
+        let mut out = Vec::new();
+        for mut part in input.chunks(piece) {
+            while !part.is_empty() {
+                let through = heads.passing().min(part.len());
+                out.extend_from_slice(&part[..through]);
+                heads.passed(through);
+                part = &part[through..];
+                let n = if part.is_empty() { 0 } else { heads.step(part, &mut out)? };
+                part = &part[n..];
+            }
+        }
+        Ok(out)
+    }
+
+    fn text(read: Option<Read>) -> String {
+        let fields = read.unwrap().unwrap();
+        let line = |(name, value): (&[u8], &[u8])| {
+            format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+        };
+        fields.iter().map(line).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn heads_are_put_aside_and_the_rest_goes_through() {
+        let hint = b"\x08\x03103\x00\x04link\x01x";
+        let head = b"\x88\x00\x01a\x01b";
+        let trailers = b"\x00\x01t\x011";
+        let mut padded = vec![3, 0, 0, 0, 0, 7];
+        padded.extend_from_slice(&head[..2]);
+        padded.extend_from_slice(&[0; 3]);
+        let input = [
+            frame(4, 0, 0, &[]),
+            frame(HEADERS, END_HEADERS, 1, hint),
+            frame(HEADERS, PADDED | HAS_PRIORITY, 1, &padded),
+            frame(CONTINUATION, 0, 1, &[]),
+            frame(CONTINUATION, END_HEADERS, 1, &head[2..]),
+            frame(0, 0, 1, b"body"),
+            frame(HEADERS, END | END_HEADERS, 1, trailers),
+            frame(HEADERS, END | END_HEADERS, 3, head),
+        ]
+        .concat();
+        let expected = [
+            frame(4, 0, 0, &[]),
+            frame(HEADERS, END_HEADERS, 1, b"\x08\x03103"),
+            frame(HEADERS, END_HEADERS, 1, FINAL),
+            frame(0, 0, 1, b"body"),
+            frame(HEADERS, END | END_HEADERS, 1, &[]),
+            frame(HEADERS, END | END_HEADERS, 3, FINAL),
+        ]
+        .concat();
+        for piece in [1, 2, 7, 1000] {
+            let mut heads = Heads::new();
+            heads.expect(1);
+            assert_eq!(run(&mut heads, &input, piece).unwrap(), expected);
+            assert_eq!(text(heads.take(1)), ":status=103 link=x");
+            assert_eq!(text(heads.take(1)), ":status=200 a=b");
+            assert_eq!(text(heads.take(1)), "t=1");
+            assert!(heads.take(1).is_none() && heads.take(3).is_none());
+        }
+    }
+
+    #[test]
+    fn a_bad_head_is_the_fault_of_its_stream() {
+        let input = [
+            frame(HEADERS, END_HEADERS, 1, &[0x80]),
+            frame(HEADERS, END_HEADERS, 3, FINAL),
+        ]
+        .concat();
+        let mut heads = Heads::new();
+        heads.expect(1);
+        heads.expect(3);
+        run(&mut heads, &input, 1000).unwrap();
+        assert!(matches!(heads.take(1), Some(Err(HpackError::ZeroIndex))));
+        assert_eq!(text(heads.take(3)), ":status=200");
+        heads.forget(3);
+        assert!(heads.take(3).is_none());
+    }
+
+    #[test]
+    fn frames_out_of_order_break_the_connection() {
+        let begun = frame(HEADERS, 0, 1, FINAL);
+        for (next, why) in [
+            (frame(0, 0, 1, b""), "unexpected http2 frame"),
+            (frame(CONTINUATION, 0, 3, b""), "unexpected http2 frame"),
+            (frame(CONTINUATION, 0, 1, &[0; LARGEST as usize]), "too big header"),
+        ] {
+            let input = [begun.clone(), next].concat();
+            assert_eq!(run(&mut Heads::new(), &input, 5000), Err(Broken(why)));
+        }
+        let padded = frame(HEADERS, PADDED, 1, &[2, 0]);
+        assert_eq!(
+            run(&mut Heads::new(), &padded, 5000),
+            Err(Broken("http2 frame with too long padding"))
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! One connection to a peer, and the task that moves its frames.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    pin::pin,
+    rc::{Rc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use http::Request;
+
+use super::{
+    gate::Gate,
+    heads::{Heads, LARGEST},
+    mux::{Mux, Place},
+    stream::Chunk,
+};
+use crate::{
+    common::clock::{self, Now},
+    conf::model::Keepalive,
+    net::{Io, Timer},
+};
+
+/// How much of a response the library takes for a stream whose client does not read, bytes.
+// DIFFERS(upstream-window): nginx opens the window without bound, and reads no more from the socket instead.
+const WINDOW: u32 = 512 << 10;
+/// The same for all streams of a connection: without bound, so that none holds up another.
+const ALL_WINDOWS: u32 = 0x7fff_ffff;
+/// How much of a request it holds for a stream that the peer does not take, bytes.
+const SEND_BUFFER: usize = 128 << 10;
+/// How many streams we have ended it remembers, so that what is on its way for them is no error.
+const ENDED: usize = 1000;
+
+/// A connection that requests share.
+#[derive(Debug)]
+pub(super) struct Line {
+    send: SendRequest<Chunk>,
+    pub(super) heads: Rc<RefCell<Heads>>,
+    state: Rc<State>,
+    home: Option<Home>,
+}
+
+/// Where a connection is kept between requests.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    pub(super) mux: Weak<Mux>,
+    pub(super) place: Place,
+    pub(super) limits: Keepalive,
+}
+
+#[derive(Debug)]
+struct State {
+    opened: Now,
+    requests: Cell<u64>,
+    streams: Cell<usize>,
+    /// When the last of them ended.
+    idle_since: Cell<Now>,
+    /// Its task has ended.
+    is_over: Cell<bool>,
+}
+
+/// What a new stream is made of.
+pub(super) type Opened = (ResponseFuture, h2::SendStream<Chunk>);
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(WINDOW)
+        .initial_connection_window_size(ALL_WINDOWS)
+        .max_header_list_size(LARGEST)
+        .max_send_buffer_size(SEND_BUFFER)
+        .max_concurrent_reset_streams(ENDED)
+        .max_local_error_reset_streams(None)
+        // As nginx: nothing is remembered of one head for the next.
+        .header_table_size(0)
+        .enable_push(false);
+    builder
+}
+
+impl Line {
+    /// Begins to speak HTTP/2 on `io`.
+    pub(super) async fn begin(io: Io, home: Option<Home>) -> Result<Rc<Self>, h2::Error> {
+        let heads = Rc::new(RefCell::new(Heads::new()));
+        let gate = Gate::new(io, Rc::clone(&heads));
+        let (send, connection) = builder().handshake(gate).await?;
+        let now = clock::now();
+        let state = Rc::new(State {
+            opened: now,
+            requests: Cell::new(0),
+            streams: Cell::new(0),
+            idle_since: Cell::new(now),
+            is_over: Cell::new(false),
+        });
+        let task = drive(connection, Rc::clone(&state), home.clone());
+        tokio::task::spawn_local(Box::pin(task));
+        Ok(Rc::new(Self {
+            send,
+            heads,
+            state,
+            home,
+        }))
+    }
+
+    /// Whether it takes one more request.
+    pub(super) fn has_room(&self, cx: &mut Context<'_>) -> bool {
+        let state = &self.state;
+        let is_young = self.home.as_ref().is_none_or(|home| {
+            state.requests.get() < home.limits.requests
+                && clock::now().since(state.opened) <= home.limits.time
+        });
+        is_young
+            && !state.is_over.get()
+            && state.streams.get() < self.send.current_max_send_streams()
+            && matches!(self.send.clone().poll_ready(cx), Poll::Ready(Ok(())))
+    }
+
+    /// Whether a request can never again be sent over it.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.is_over.get()
+    }
+
+    /// Whether no request is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.streams.get() == 0
+    }
+
+    /// Since when there is none.
+    pub(super) fn idle_since(&self) -> Now {
+        self.state.idle_since.get()
+    }
+
+    /// Whether a request was sent before.
+    pub(super) fn is_used(&self) -> bool {
+        self.state.requests.get() > 0
+    }
+
+    /// Begins a request; `is_all`: nothing follows its head.
+    pub(super) fn open(&self, request: Request<()>, is_all: bool) -> Result<Opened, h2::Error> {
+        let opened = self.send.clone().send_request(request, is_all)?;
+        self.state.requests.set(self.state.requests.get() + 1);
+        self.state.streams.set(self.state.streams.get() + 1);
+        Ok(opened)
+    }
+
+    /// A request has ended, whichever way.
+    pub(super) fn ended(self: &Rc<Self>) {
+        let left = self.state.streams.get() - 1;
+        self.state.streams.set(left);
+        if left > 0 {
+            return;
+        }
+        self.state.idle_since.set(clock::now());
+        if let Some(home) = &self.home
+            && let Some(mux) = home.mux.upgrade()
+        {
+            let is_worn = self.state.requests.get() >= home.limits.requests
+                || clock::now().since(self.state.opened) > home.limits.time;
+            mux.trim(home, is_worn.then_some(self));
+        }
+    }
+
+    /// Whether this is the connection of `state`.
+    fn is_of(&self, state: &Rc<State>) -> bool {
+        Rc::ptr_eq(&self.state, state)
+    }
+}
+
+/// Moves frames until the connection ends: by the peer, or when nobody has a use for it.
+async fn drive(connection: Connection<Gate, Chunk>, state: Rc<State>, home: Option<Home>) {
+    let mut connection = pin!(connection);
+    let mut timer = Timer::default();
+    let patience = home.as_ref().map(|home| home.limits.timeout);
+    poll_fn(|cx| {
+        loop {
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let deadline = patience.map(|patience| deadline(&state, patience));
+            if timer.poll(cx, deadline).is_pending() {
+                return Poll::Pending;
+            }
+            if state.streams.get() == 0 {
+                forget(&state, home.as_ref());
+                // The library says goodbye when nobody holds its other end.
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+    state.is_over.set(true);
+    forget(&state, home.as_ref());
+}
+
+/// When a connection without requests will have been idle for too long.
+fn deadline(state: &State, patience: Duration) -> Now {
+    if state.streams.get() == 0 {
+        state.idle_since.get().after(patience)
+    } else {
+        clock::now().after(patience)
+    }
+}
+
+fn forget(state: &Rc<State>, home: Option<&Home>) {
+    if let Some(home) = home
+        && let Some(mux) = home.mux.upgrade()
+    {
+        mux.remove(home.place, |line| line.is_of(state));
+    }
+}

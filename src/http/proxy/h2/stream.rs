@@ -1,0 +1,209 @@
+//! A request and its response on a stream, in the place of a connection to a peer.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h2::{RecvStream, SendStream, client::ResponseFuture};
+use http::Request;
+
+use super::{
+    heads::{Read, informational},
+    line::Line,
+    upload::Upload,
+};
+use crate::http::{
+    h2::hpack::Fields,
+    out::{Piece, Sink},
+};
+
+/// A stream to a peer. Dropped before both sides have ended, it is cancelled.
+#[derive(Debug)]
+pub(in crate::http::proxy) struct Stream {
+    line: Rc<Line>,
+    number: u32,
+    response: ResponseFuture,
+    /// None before the head of the response.
+    recv: Option<RecvStream>,
+    /// What came and was not taken.
+    data: Bytes,
+    pub(super) sending: Sending,
+    /// What is still to be sent.
+    pub(super) upload: Option<Box<Upload>>,
+    /// The connection had other requests before.
+    pub(in crate::http::proxy) reused: bool,
+}
+
+/// The way to the peer.
+#[derive(Debug)]
+pub(super) struct Sending {
+    send: SendStream<Chunk>,
+}
+
+/// Bytes of a request that the library holds.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    piece: Rc<Piece>,
+    at: usize,
+    end: usize,
+}
+
+/// Length of a frame's head.
+const FRAME_HEAD: u64 = 9;
+/// Length of frames that peers take unless they say otherwise.
+const FRAME: usize = 16384;
+
+impl Stream {
+    /// Begins a request; `is_all`: nothing follows its head.
+    pub(super) fn open(
+        line: Rc<Line>,
+        request: Request<()>,
+        is_all: bool,
+    ) -> Result<Self, h2::Error> {
+        let reused = line.is_used();
+        let (response, send) = line.open(request, is_all)?;
+        let number = response.stream_id().as_u32();
+        line.heads.borrow_mut().expect(number);
+        Ok(Self {
+            line,
+            number,
+            response,
+            recv: None,
+            data: Bytes::new(),
+            sending: Sending { send },
+            upload: None,
+            reused,
+        })
+    }
+
+    /// Waits for the head of the response.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Read, h2::Error>> {
+        let response = ready!(Pin::new(&mut self.response).poll(cx))?;
+        self.recv = Some(response.into_body());
+        let heads = &mut *self.line.heads.borrow_mut();
+        loop {
+            // The library has seen one, so there is one.
+            let head = heads.take(self.number).unwrap_or(Ok(Fields::default()));
+            // DIFFERS(early-hints): these are not passed on.
+            if !head.as_ref().is_ok_and(|head| informational(head).is_some()) {
+                return Poll::Ready(Ok(head));
+            }
+        }
+    }
+
+    /// Whether the client is read for what is to be sent.
+    pub(super) fn is_reading_client(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| upload.is_reading())
+    }
+
+    /// Whether nothing more comes, not even trailers.
+    pub(super) fn has_ended(&self) -> bool {
+        self.data.is_empty() && self.recv.as_ref().is_none_or(RecvStream::is_end_stream)
+    }
+
+    /// Waits for more of the body, at most `limit` bytes; none is its end.
+    pub(in crate::http::proxy) fn poll_data(
+        &mut self,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, h2::Error>> {
+        let Some(recv) = &mut self.recv else {
+            return Poll::Ready(Ok(Bytes::new()));
+        };
+        while self.data.is_empty() {
+            match ready!(recv.poll_data(cx)) {
+                None => return Poll::Ready(Ok(Bytes::new())),
+                Some(Ok(data)) => self.data = data,
+                // It has said everything, and wants no more of the request (RFC 9113, 8.1).
+                Some(Err(error)) if is_satisfied(&error) => return Poll::Ready(Ok(Bytes::new())),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        let data = self.data.split_to(limit.min(self.data.len()));
+        // It fails for a stream that was reset, which the next read says.
+        recv.flow_control().release_capacity(data.len()).ok();
+        Poll::Ready(Ok(data))
+    }
+
+    /// Waits for the fields behind the body.
+    pub(in crate::http::proxy) fn poll_trailers(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Read>> {
+        if let Some(recv) = &mut self.recv {
+            // Whatever it says: what there is was put aside.
+            drop(ready!(recv.poll_trailers(cx)));
+        }
+        Poll::Ready(self.line.heads.borrow_mut().take(self.number))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.line.heads.borrow_mut().forget(self.number);
+        self.line.ended();
+    }
+}
+
+/// Whether a peer has ended a stream because it needs nothing more.
+pub(super) fn is_satisfied(error: &h2::Error) -> bool {
+    error.is_reset() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR)
+}
+
+impl Sink for Sending {
+    fn poll_room(&mut self, want: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let send = &mut self.send;
+        if send.capacity() == 0 {
+            send.reserve_capacity(want);
+        }
+        while send.capacity() == 0 {
+            match ready!(send.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                // What the peer has said about it, the side that reads finds out.
+                Some(Err(_)) | None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            }
+        }
+        Poll::Ready(Ok(send.capacity().min(want)))
+    }
+
+    fn send(
+        &mut self,
+        piece: &Rc<Piece>,
+        (at, end): (usize, usize),
+        is_last: bool,
+    ) -> io::Result<u64> {
+        let chunk = Chunk {
+            piece: Rc::clone(piece),
+            at,
+            end,
+        };
+        self.send
+            .send_data(chunk, is_last)
+            .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
+        Ok((end - at) as u64 + FRAME_HEAD * (end - at).div_ceil(FRAME).max(1) as u64)
+    }
+
+    fn send_end(&mut self) -> io::Result<u64> {
+        self.send(&Rc::new(Piece::Static(b"")), (0, 0), true)
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.end - self.at
+    }
+
+    fn chunk(&self) -> &[u8] {
+        let bytes = self.piece.memory().unwrap_or_default();
+        bytes.get(self.at..self.end).unwrap_or_default()
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.at = (self.at + n).min(self.end);
+    }
+}
