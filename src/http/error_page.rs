@@ -4,6 +4,7 @@
 
 use super::{
     exchange::Exchange,
+    grpc,
     h1::{known::Known, uri},
     output,
     phases::{self, Next},
@@ -85,7 +86,6 @@ async fn configured<'g>(x: &mut Exchange<'g>, page: &'g ErrorPage) -> Next<'g> {
 /// Sends nginx's page for `code`.
 async fn send_page<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     let server = signature(x);
-    let page = status::page(code, &server);
     let response = &mut x.response;
     response.status_line.clear();
     response.headers.remove(Known::ContentLength);
@@ -93,6 +93,10 @@ async fn send_page<'g>(x: &mut Exchange<'g>, code: u16) -> Next<'g> {
     response.last_modified = None;
     response.headers.remove(Known::LastModified);
     response.headers.remove(Known::ETag);
+    if code >= 400 && grpc::is_call(x) {
+        return grpc::refuse(x, code).await;
+    }
+    let page = status::page(code, &server);
     let mut body = Vec::new();
     let agent = x.request.agent();
     let core = &x.location.core;

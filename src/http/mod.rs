@@ -15,6 +15,7 @@ mod down;
 mod error_page;
 mod exchange;
 mod filters;
+mod grpc;
 pub mod h1;
 pub mod h2;
 mod head;

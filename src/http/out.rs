@@ -23,12 +23,7 @@ pub(super) trait Sink {
 
     /// Sends these bytes of `piece`, for which there is room; `is_last`: the body ends with them. How many bytes that are on
     /// the connection.
-    fn send(
-        &mut self,
-        piece: &Rc<Piece>,
-        range: (usize, usize),
-        is_last: bool,
-    ) -> io::Result<u64>;
+    fn send(&mut self, piece: &Rc<Piece>, range: (usize, usize), is_last: bool) -> io::Result<u64>;
 
     /// Sends the end of the body, if it was not sent with its last bytes.
     fn send_end(&mut self) -> io::Result<u64>;

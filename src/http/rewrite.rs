@@ -99,7 +99,11 @@ fn set<'g>(x: &mut Exchange<'g>, run: &Run, target: &VarId, template: &Template)
     render(x, template, run.quote, &mut value);
     match target {
         VarId::Slot(slot) => x.slots.assign(*slot, Some(value)),
-        VarId::Args => x.request.args = value,
+        VarId::Args => {
+            x.request.args = value;
+            // The target as the client sent it says something else now.
+            x.request.valid_target = false;
+        }
         VarId::LimitRate => x.limit_rate = super::vars::parse_size(&value),
         _ => {}
     }

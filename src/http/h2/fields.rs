@@ -26,11 +26,7 @@ impl Fields {
     }
 
     /// Adds a field whose value `write` appends.
-    pub(in crate::http) fn add_with(
-        &mut self,
-        name: HeaderName,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) {
+    pub(in crate::http) fn add_with(&mut self, name: HeaderName, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.values);
         self.ends.push((name, self.values.len()));
     }

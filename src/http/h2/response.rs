@@ -11,11 +11,7 @@ use http::{
 use super::fields::Fields;
 use crate::{
     common::{clock, date, decimal},
-    http::{
-        exchange::Exchange,
-        h1::known::Known,
-        output,
-    },
+    http::{exchange::Exchange, h1::known::Known, output},
 };
 
 /// Sends the head of the response.

@@ -15,7 +15,11 @@ use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, Response};
 
 use super::gate::Shared;
-use crate::{common::buffer::Buf, http::out::{Piece, Sink}, net::Io};
+use crate::{
+    common::buffer::Buf,
+    http::out::{Piece, Sink},
+    net::Io,
+};
 
 /// A stream.
 #[derive(Debug)]
@@ -233,11 +237,7 @@ impl Stream {
 }
 
 impl Sink for Stream {
-    fn poll_room(
-        &mut self,
-        want: usize,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
+    fn poll_room(&mut self, want: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let Some(send) = &mut self.send else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };

@@ -11,9 +11,9 @@ use std::{
 };
 
 use super::{
+    h2,
     head::{Progress, ResponseHead},
     peer::PeerConn,
-    h2,
     pool::{self, Key},
     request::Built,
     target::Target,

@@ -35,7 +35,7 @@ pub(super) type Place = (usize, Option<u32>);
 /// The pools of a thread.
 #[derive(Debug, Default)]
 pub struct Pools {
-    pools: RefCell<FnvMap<Place, Pool<Key, PeerConn>>>,
+    idle: RefCell<FnvMap<Place, Pool<Key, PeerConn>>>,
     watcher: RefCell<Option<Waker>>,
     mux: Rc<Mux>,
 }
@@ -49,7 +49,7 @@ pub(crate) fn place(group: &Group, index: Option<usize>, location: u32) -> Optio
 impl Pools {
     /// Takes out an idle connection that is still good.
     pub fn take(&self, place: Place, key: &Key, cx: &mut Context<'_>) -> Option<PeerConn> {
-        let mut pools = self.pools.borrow_mut();
+        let mut pools = self.idle.borrow_mut();
         let pool = pools.get_mut(&place)?;
         let now = clock::now().millis();
         loop {
@@ -67,7 +67,7 @@ impl Pools {
 
     /// How many idle connections there are to the same peer.
     pub fn count(&self, place: Place, key: &Key) -> usize {
-        let pools = self.pools.borrow();
+        let pools = self.idle.borrow();
         pools.get(&place).map_or(0, |pool| pool.count(key)) + self.mux.count(place, key)
     }
 
@@ -81,7 +81,7 @@ impl Pools {
         if !conn.is_idle(&mut Context::from_waker(waker)) {
             return;
         }
-        let mut pools = self.pools.borrow_mut();
+        let mut pools = self.idle.borrow_mut();
         let pool = pools.entry(place).or_insert_with(|| Pool::new(limits));
         let now = clock::now();
         let age = u64::try_from(now.since(conn.opened).as_millis()).unwrap_or(u64::MAX);
@@ -98,13 +98,13 @@ impl Pools {
     /// Closes all idle connections.
     pub fn clear(&self) {
         self.mux.clear();
-        self.pools.borrow_mut().clear();
+        self.idle.borrow_mut().clear();
     }
 
     /// Closes what became readable or was idle for too long; when the next one will have been.
     fn sweep(&self, cx: &mut Context<'_>) -> Option<u64> {
         let now = clock::now().millis();
-        let mut pools = self.pools.borrow_mut();
+        let mut pools = self.idle.borrow_mut();
         let mut next = None;
         for pool in pools.values_mut() {
             while pool.pop_expired(now).is_some() {}

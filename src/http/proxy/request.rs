@@ -89,7 +89,12 @@ pub(super) fn build<'g>(
 }
 
 /// The target of the request line.
-pub(super) fn push_uri(x: &Exchange<'_>, pass: &ProxyPass, destination: &Destination<'_>, out: &mut Vec<u8>) {
+pub(super) fn push_uri(
+    x: &Exchange<'_>,
+    pass: &ProxyPass,
+    destination: &Destination<'_>,
+    out: &mut Vec<u8>,
+) {
     let request = &x.request;
     if let Some(uri) = &destination.uri {
         return out.extend_from_slice(uri);

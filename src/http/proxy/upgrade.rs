@@ -10,7 +10,9 @@ use std::{
 
 use super::{
     attempt::{Attempt, Link},
-    peer::PeerConn, tries};
+    peer::PeerConn,
+    tries,
+};
 use crate::{
     common::{
         buffer::{self, Buf},

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::client;
+use super::{client, h2::H2};
 
 /// A request as a backend got it.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,6 +67,11 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
+    /// Speaks HTTP/2 from now on; None when the peer does not.
+    pub(crate) fn h2(&self) -> Option<H2> {
+        H2::serve(self.stream.try_clone().unwrap())
+    }
+
     /// The next request with its body; None when the peer closed.
     pub(crate) fn request(&mut self) -> Option<Request> {
         let mut request = self.head()?;

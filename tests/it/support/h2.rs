@@ -90,6 +90,59 @@ impl H2 {
         }
     }
 
+    /// The other end of a connection: a backend that has said what every server says first. None when no client of HTTP/2
+    /// speaks.
+    pub(crate) fn serve(stream: TcpStream) -> Option<Self> {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut server = Self {
+            stream,
+            unread: Vec::new(),
+            decoder: Decoder::default(),
+            next: 1,
+            answers: BTreeMap::new(),
+            goaway: None,
+            ponged: false,
+            opens_windows: true,
+        };
+        server.frame(SETTINGS, 0, 0, b"");
+        let preface = server.take(24)?;
+        preface.starts_with(b"PRI * HTTP/2.0").then_some(server)
+    }
+
+    /// The next request whose head comes: the number of its stream.
+    pub(crate) fn accept(&mut self) -> Option<u32> {
+        let next = self.next;
+        let is_there = |server: &Self| {
+            server
+                .answers
+                .range(next..)
+                .next()
+                .map(|(stream, _)| *stream)
+        };
+        self.until(|server| is_there(server).is_some());
+        let stream = is_there(self)?;
+        self.next = stream + 1;
+        Some(stream)
+    }
+
+    /// Waits until a request has come whole.
+    pub(crate) fn request(&mut self, stream: u32) -> Answer {
+        self.until(|server| server.seen(stream).end != End::Open);
+        self.seen(stream)
+    }
+
+    /// Sends the head of a response.
+    pub(crate) fn respond(&mut self, stream: u32, fields: &[(&str, &str)], is_all: bool) {
+        let flags = END_HEADERS | if is_all { END_STREAM } else { 0 };
+        self.frame(HEADERS, flags, stream, &block(fields));
+    }
+
+    /// Says that streams after `last` are not looked at.
+    pub(crate) fn leave(&mut self, last: u32, code: u32) {
+        let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
+        self.frame(GOAWAY, 0, 0, &payload);
+    }
+
     /// The same connection for another thread, which sends while this one reads.
     pub(crate) fn another(&self) -> Self {
         Self {

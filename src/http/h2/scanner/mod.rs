@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use super::{
     fault::{Code, Fault},
     frame::{
-        self, CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE, PADDED, PING,
-        PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, check_settings,
+        self, CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE,
+        PADDED, PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, check_settings,
     },
     hpack::{Decoder, Fields, Limits},
 };

@@ -82,7 +82,9 @@ impl Attempt {
                 Found::Opening(opening) => opening,
                 Found::None => {
                     let duty = mux.begin(&home, &self.key);
-                    let line = self.open(x, proxy, target, tls, (deadline, Some(home))).await;
+                    let line = self
+                        .open(x, proxy, target, tls, (deadline, Some(home)))
+                        .await;
                     match &line {
                         Ok(line) => duty.done(line),
                         Err(Fail::ClientGone) => drop(duty),
@@ -115,7 +117,9 @@ impl Attempt {
         let io = self.dial(x, proxy, target, (tls, b"h2"), deadline).await?;
         let mut begun = pin!(Line::begin(io, home));
         let watch = !proxy.ignore_client_abort;
-        let begun = wait(&mut x.conn, watch, deadline, |_, cx| begun.as_mut().poll(cx));
+        let begun = wait(&mut x.conn, watch, deadline, |_, cx| {
+            begun.as_mut().poll(cx)
+        });
         begun.await?.map_err(|error| fault::fail(x, &error))
     }
 
@@ -169,12 +173,11 @@ impl Attempt {
             {
                 return Poll::Ready(Err(Fail::ClientGone));
             }
-            let (deadline, late) = match &mut stream.upload {
-                Some(upload) => (upload.deadline(x, proxy), upload.late()),
-                None => {
-                    let at = || clock::now().after(proxy.read_timeout);
-                    (*read_deadline.get_or_insert_with(at), Fail::Timeout)
-                }
+            let (deadline, late) = if let Some(upload) = &mut stream.upload {
+                (upload.deadline(x, proxy), upload.late())
+            } else {
+                let at = || clock::now().after(proxy.read_timeout);
+                (*read_deadline.get_or_insert_with(at), Fail::Timeout)
             };
             x.conn.timer.poll(cx, Some(deadline)).map(|()| Err(late))
         })

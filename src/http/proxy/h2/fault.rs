@@ -25,7 +25,10 @@ pub(in crate::http::proxy) fn fail(x: &Exchange<'_>, error: &h2::Error) -> Fail 
         } else {
             "upstream is closing the connection"
         };
-        x.log(Level::Info, format_args!("{text}: the request is sent again"));
+        x.log(
+            Level::Info,
+            format_args!("{text}: the request is sent again"),
+        );
         return Fail::Unprocessed;
     }
     match (error.is_remote(), error.is_go_away()) {

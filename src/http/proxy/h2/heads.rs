@@ -140,7 +140,9 @@ impl Heads {
     }
 
     fn begin(&mut self, bytes: [u8; 9], out: &mut Vec<u8>) -> Result<(), Broken> {
-        let Frame { len, kind, stream, .. } = self.frame;
+        let Frame {
+            len, kind, stream, ..
+        } = self.frame;
         let is_next = match &self.block {
             Some(block) => kind == CONTINUATION && block.stream == stream,
             None => kind != CONTINUATION,
@@ -163,7 +165,12 @@ impl Heads {
 
     /// Takes a part of a head.
     fn whole(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        let Frame { kind, flags, stream, .. } = self.frame;
+        let Frame {
+            kind,
+            flags,
+            stream,
+            ..
+        } = self.frame;
         let part = if kind == HEADERS {
             fragment(flags, &self.payload).ok_or(Broken("http2 frame with too long padding"))?
         } else {
@@ -254,13 +261,20 @@ impl State {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
     use super::*;
 
     fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let len = payload.len();
-        Frame { len, kind, flags, stream }.push(&mut out);
+        Frame {
+            len,
+            kind,
+            flags,
+            stream,
+        }
+        .push(&mut out);
         out.extend_from_slice(payload);
         out
     }
@@ -274,7 +288,11 @@ mod tests {
                 out.extend_from_slice(&part[..through]);
                 heads.passed(through);
                 part = &part[through..];
-                let n = if part.is_empty() { 0 } else { heads.step(part, &mut out)? };
+                let n = if part.is_empty() {
+                    0
+                } else {
+                    heads.step(part, &mut out)?
+                };
                 part = &part[n..];
             }
         }
@@ -284,7 +302,11 @@ mod tests {
     fn text(read: Option<Read>) -> String {
         let fields = read.unwrap().unwrap();
         let line = |(name, value): (&[u8], &[u8])| {
-            format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+            format!(
+                "{}={}",
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(value)
+            )
         };
         fields.iter().map(line).collect::<Vec<_>>().join(" ")
     }
@@ -351,7 +373,10 @@ mod tests {
         for (next, why) in [
             (frame(0, 0, 1, b""), "unexpected http2 frame"),
             (frame(CONTINUATION, 0, 3, b""), "unexpected http2 frame"),
-            (frame(CONTINUATION, 0, 1, &[0; LARGEST as usize]), "too big header"),
+            (
+                frame(CONTINUATION, 0, 1, &vec![0; LARGEST as usize]),
+                "too big header",
+            ),
         ] {
             let input = [begun.clone(), next].concat();
             assert_eq!(run(&mut Heads::new(), &input, 5000), Err(Broken(why)));

@@ -156,7 +156,11 @@ impl Mux {
     pub(super) fn begin(&self, home: &Home, key: &Key) -> Duty {
         let opening = Rc::new(Opening::default());
         let entry = (key.clone(), Entry::Opening(Rc::clone(&opening)));
-        self.lines.borrow_mut().entry(home.place).or_default().push(entry);
+        self.lines
+            .borrow_mut()
+            .entry(home.place)
+            .or_default()
+            .push(entry);
         Duty {
             home: home.clone(),
             key: key.clone(),
@@ -180,14 +184,18 @@ impl Mux {
 
     fn add(&self, place: Place, key: Key, line: &Rc<Line>) {
         let entry = (key, Entry::Open(Rc::clone(line)));
-        self.lines.borrow_mut().entry(place).or_default().push(entry);
+        self.lines
+            .borrow_mut()
+            .entry(place)
+            .or_default()
+            .push(entry);
     }
 
     fn ended(&self, place: Place, opening: &Rc<Opening>) {
         if let Some(lines) = self.lines.borrow_mut().get_mut(&place) {
-            lines.retain(|(_, entry)| {
-                !matches!(entry, Entry::Opening(own) if Rc::ptr_eq(own, opening))
-            });
+            lines.retain(
+                |(_, entry)| !matches!(entry, Entry::Opening(own) if Rc::ptr_eq(own, opening)),
+            );
         }
     }
 
@@ -229,4 +237,3 @@ impl Mux {
         drop(gone);
     }
 }
-

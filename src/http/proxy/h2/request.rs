@@ -74,10 +74,13 @@ pub(in crate::http::proxy) fn build<'g>(
         x.log(Level::Error, format_args!("zero length URI to proxy"));
         return Err(Next::Status(500));
     }
+    let is_grpc = matches!(x.location.handler, Handler::Grpc);
     let own_body = proxy.set_body.as_ref().map(|body| body.to_vec(x));
     x.proxy_body_length = match &own_body {
         Some(body) => Some(body.len() as u64),
         None if x.request.chunked && x.request.body.unbuffered => None,
+        // A call's length is said where the client has said it.
+        None if is_grpc && !x.request.headers.has(Known::ContentLength) => None,
         None => x.request.content_length,
     };
     let mut fields = Fields::default();
@@ -128,7 +131,7 @@ fn uri(path: &[u8], authority: &[u8], tls: bool, is_set: bool) -> Option<Uri> {
 }
 
 /// The target, without characters that a URI cannot have and clients send all the same.
-// DIFFERS(h2-target): nginx passes them on.
+// DIFFERS(target-escapes): nginx passes them on.
 fn escaped(path: &[u8]) -> Bytes {
     let is_bad = |c: &u8| matches!(c, 0..=b' ' | b'<' | b'>' | b'`' | b'#' | 0x7f);
     if !path.iter().any(is_bad) {

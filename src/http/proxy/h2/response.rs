@@ -24,9 +24,8 @@ pub(super) fn take(
         x.log(Level::Error, text);
         Fail::InvalidHeader
     };
-    let fields = read.map_err(|error| {
-        refuse(format_args!("upstream sent invalid header: {error}"))
-    })?;
+    let fields =
+        read.map_err(|error| refuse(format_args!("upstream sent invalid header: {error}")))?;
     head.version = 2000;
     let mut size = 0;
     for (name, value) in fields.iter() {
@@ -41,8 +40,8 @@ pub(super) fn take(
             )));
         }
         if name.starts_with(b":") {
-            head.status = status(head.status, name, value)
-                .map_err(|text| refuse(format_args!("{text}")))?;
+            head.status =
+                status(head.status, name, value).map_err(|text| refuse(format_args!("{text}")))?;
         } else if head.status == 0 {
             return Err(refuse(format_args!("upstream sent no :status header")));
         } else if !is_of_connection(name) && !head.field(x, None, (name, value)) {

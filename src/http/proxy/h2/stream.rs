@@ -90,7 +90,10 @@ impl Stream {
             // The library has seen one, so there is one.
             let head = heads.take(self.number).unwrap_or(Ok(Fields::default()));
             // DIFFERS(early-hints): these are not passed on.
-            if !head.as_ref().is_ok_and(|head| informational(head).is_some()) {
+            if !head
+                .as_ref()
+                .is_ok_and(|head| informational(head).is_some())
+            {
                 return Poll::Ready(Ok(head));
             }
         }
@@ -98,7 +101,9 @@ impl Stream {
 
     /// Whether the client is read for what is to be sent.
     pub(super) fn is_reading_client(&self) -> bool {
-        self.upload.as_ref().is_some_and(|upload| upload.is_reading())
+        self.upload
+            .as_ref()
+            .is_some_and(|upload| upload.is_reading())
     }
 
     /// Whether nothing more comes, not even trailers.

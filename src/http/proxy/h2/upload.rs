@@ -115,7 +115,9 @@ impl Upload {
         } else {
             proxy.send_timeout
         };
-        *self.deadline.get_or_insert_with(|| clock::now().after(timeout))
+        *self
+            .deadline
+            .get_or_insert_with(|| clock::now().after(timeout))
     }
 
     /// What it means that nothing has.

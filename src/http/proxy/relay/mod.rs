@@ -107,10 +107,12 @@ struct Spill {
 
 /// Why relaying ended early.
 enum Stop {
-    ClientGone(Option<io::Error>),
-    ClientTimeout,
+    /// The client has left.
+    Gone(Option<io::Error>),
+    /// It takes nothing, or does not send what it should.
+    Timeout,
     /// What it sends is wrong; the status for that.
-    ClientBody(u16),
+    Body(u16),
 }
 
 /// Relays the body and ends the response.
@@ -216,7 +218,7 @@ impl<'g> Relay<'_, 'g> {
             && !self.is_reading_client()
             && self.x.conn.poll_closed(cx).is_ready()
         {
-            return Poll::Ready(Err(Stop::ClientGone(None)));
+            return Poll::Ready(Err(Stop::Gone(None)));
         }
         if self.end.is_some() && self.spill.is_some() {
             // A client that may stall for minutes holds no memory. What cannot be written stays there.
@@ -259,7 +261,7 @@ impl<'g> Relay<'_, 'g> {
                 }
                 Poll::Ready(Ok(n > 0))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Stop::ClientGone(Some(error)))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Stop::Gone(Some(error)))),
             Poll::Pending => {
                 let timeout = self.x.location.core.send_timeout;
                 self.write_deadline
@@ -404,7 +406,7 @@ impl<'g> Relay<'_, 'g> {
     fn passed(&mut self, cx: &mut Context<'_>) -> Result<bool, Stop> {
         let now = clock::now();
         if self.write_deadline.is_some_and(|at| now >= at) {
-            return Err(Stop::ClientTimeout);
+            return Err(Stop::Timeout);
         }
         let reading = self.end.is_none()
             && self.read_resume.is_none()
@@ -455,7 +457,7 @@ impl<'g> Relay<'_, 'g> {
                 self.x.broken = true;
                 Next::Done
             }
-            Err(Stop::ClientTimeout) => {
+            Err(Stop::Timeout) => {
                 self.x.action = Action::SendingToClient;
                 self.x.timed_out = true;
                 self.x.log(
@@ -464,12 +466,12 @@ impl<'g> Relay<'_, 'g> {
                 );
                 Next::Terminate(408)
             }
-            Err(Stop::ClientBody(status)) => {
+            Err(Stop::Body(status)) => {
                 self.x.broken = true;
                 Next::Terminate(status)
             }
-            Err(Stop::ClientGone(Some(error))) => output::failed(self.x, &error.into()),
-            Err(Stop::ClientGone(None)) => {
+            Err(Stop::Gone(Some(error))) => output::failed(self.x, &error.into()),
+            Err(Stop::Gone(None)) => {
                 self.x.log(
                     Level::Info,
                     format_args!(

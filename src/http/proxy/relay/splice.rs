@@ -65,7 +65,7 @@ impl Relay<'_, '_> {
                     self.write_deadline = None;
                     moved = true;
                 }
-                Poll::Ready(Err(error)) => return Err(Stop::ClientGone(Some(error))),
+                Poll::Ready(Err(error)) => return Err(Stop::Gone(Some(error))),
                 Poll::Pending => {
                     self.fall_back(pipe);
                     return Ok(true);

@@ -67,17 +67,13 @@ impl Relay<'_, '_> {
         let Framing::Stream(left) = &mut self.framing else {
             return;
         };
-        if let Some(left) = left {
-            match left.checked_sub(data.len() as u64) {
-                Some(rest) => *left = rest,
-                None => {
-                    let text =
-                        "upstream sent response body larger than indicated content length";
-                    self.x.log(Level::Error, format_args!("{text}"));
-                    return self.stop_reading(End::Broken);
-                }
-            }
+        let rest = left.map(|left| left.checked_sub(data.len() as u64));
+        if rest == Some(None) {
+            let text = "upstream sent response body larger than indicated content length";
+            self.x.log(Level::Error, format_args!("{text}"));
+            return self.stop_reading(End::Broken);
         }
+        *left = rest.flatten();
         filters::body(self.x, Piece::Bytes(data));
     }
 
@@ -101,8 +97,8 @@ impl Relay<'_, '_> {
             return Ok(());
         };
         attempt.poll_upload(self.x, cx).map_err(|fail| match fail {
-            Fail::ClientBody(status) => Stop::ClientBody(status),
-            _ => Stop::ClientGone(None),
+            Fail::ClientBody(status) => Stop::Body(status),
+            _ => Stop::Gone(None),
         })
     }
 
@@ -124,7 +120,7 @@ impl Relay<'_, '_> {
             return Ok(Some(deadline));
         }
         if let Fail::ClientBody(_) = late {
-            return Err(Stop::ClientTimeout);
+            return Err(Stop::Timeout);
         }
         self.time_out();
         Ok(None)

@@ -1,0 +1,410 @@
+//! HTTP/2 to upstreams, and gRPC: behaviour R7, and what requests on one connection do to each other.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+    mpsc,
+};
+
+use crate::support::{
+    Conn, Subject, both,
+    h2::{Answer, End, H2},
+    ours,
+};
+
+const CONF: &str = "
+    upstream u { server {{a}}; keepalive 4; }
+    # nginx mistakes a connection that gRPC has left for a new one.
+    upstream v { server {{a}}; keepalive 4; }
+    http2 on;
+    log_format l '$request|$status|$upstream_addr|$upstream_status|$upstream_trailer_grpc_status';
+    server {
+        listen {{listen}};
+        access_log {{dir}}/l.log l;
+        location / { grpc_pass u; grpc_read_timeout 200ms; grpc_set_header X-Own $arg_x; }
+        location /host { grpc_pass u; grpc_set_header Host own; }
+        location /proxy { proxy_pass http://v/to; proxy_http_version 2; proxy_read_timeout 200ms; }
+        location /set {
+            proxy_pass http://v; proxy_http_version 2;
+            proxy_set_body body; proxy_method PUT;
+        }
+        location /pass { proxy_pass http://v; proxy_http_version 2; proxy_pass_trailers on; }
+    }";
+
+const OK: (&str, &str) = (":status", "200");
+const GRPC: (&str, &str) = ("content-type", "application/grpc");
+
+fn h2(s: &Subject) -> H2 {
+    H2::new(s.address("listen"))
+}
+
+/// Answers each request of a connection when it is whole.
+fn each(conn: &mut Conn, answer: impl Fn(&mut H2, u32, &Answer)) {
+    let Some(mut server) = conn.h2() else { return };
+    // nginx takes what comes for the last request for a fault of the next one.
+    server.opens_windows = false;
+    while let Some(stream) = server.accept() {
+        let request = server.request(stream);
+        answer(&mut server, stream, &request);
+    }
+}
+
+fn call(client: &mut H2, target: &str, body: &str) -> Answer {
+    let stream = client.ask("POST", target, &[GRPC, ("te", "trailers")], false);
+    client.data(stream, body, true);
+    client.answer(stream)
+}
+
+/// What a peer was asked, with its fields in an order of their own.
+fn shown(request: &Answer) -> String {
+    let mut request = request.clone();
+    request.head.sort();
+    format!("{request:?}")
+}
+
+#[test]
+fn requests_and_responses_pass() {
+    both(CONF, |s: &mut Subject| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        s.backend("a", move |conn| {
+            each(conn, |server, stream, request| {
+                sink.lock().unwrap().push(shown(request));
+                let fields = [OK, GRPC, ("x-a", "1"), ("server", "other")];
+                server.respond(stream, &fields, false);
+                server.data(stream, "answer", false);
+                server.respond(stream, &[("grpc-status", "0"), ("x-t", "2")], true);
+            });
+        });
+        let mut client = h2(s);
+        let mut answers = vec![
+            call(&mut client, "/a/b?c=%20d&x=1", "hello"),
+            call(&mut client, "/host", ""),
+            client.fetch("/nothing?x=2"),
+        ];
+        for target in ["/proxy/x?y", "/set", "/pass"] {
+            answers.push(call(&mut client, target, "hello"));
+        }
+        let plain = [
+            s.get("/proxy/a"),
+            s.ask("POST", "/proxy/b", "body"),
+            s.get("/x"),
+        ];
+        let seen = seen.lock().unwrap().clone();
+        (answers, plain, seen, s.log("l.log", 9))
+    });
+}
+
+type Wrong = fn(&mut H2, u32);
+
+/// What a peer can do instead of answering.
+const WRONGS: &[(&str, Wrong)] = &[
+    ("nothing", |_, _| {}),
+    ("refused", |server, stream| server.reset(stream, 8)),
+    ("goaway", |server, _| server.leave(0, 2)),
+    ("no status", |server, stream| {
+        server.respond(stream, &[GRPC], true);
+    }),
+    ("bad status", |server, stream| {
+        server.respond(stream, &[(":status", "2x0")], true);
+    }),
+    ("low status", |server, stream| {
+        server.respond(stream, &[(":status", "099")], true);
+    }),
+    ("upgrade", |server, stream| {
+        server.respond(stream, &[(":status", "101")], true);
+    }),
+    ("two", |server, stream| {
+        server.respond(stream, &[OK, OK], true);
+    }),
+    ("pseudo", |server, stream| {
+        server.respond(stream, &[OK, (":path", "/")], true);
+    }),
+    ("upper", |server, stream| {
+        server.respond(stream, &[OK, ("Upper", "x")], true);
+    }),
+    ("space", |server, stream| {
+        server.respond(stream, &[OK, ("a b", "x")], true);
+    }),
+    ("colon", |server, stream| {
+        server.respond(stream, &[OK, ("a:b", "x")], true);
+    }),
+    ("line", |server, stream| {
+        server.respond(stream, &[OK, ("a", "x\r\nb: c")], true);
+    }),
+    ("length", |server, stream| {
+        server.respond(stream, &[OK, ("content-length", "x")], true);
+    }),
+    ("large", |server, stream| {
+        let value = "v".repeat(5000);
+        server.respond(stream, &[OK, ("x", &value)], true);
+    }),
+    ("index", |server, stream| {
+        server.frame(1, 5, stream, &[0x80]);
+    }),
+    ("short", |server, stream| {
+        server.respond(stream, &[OK, ("content-length", "9")], false);
+        server.data(stream, "short", true);
+    }),
+    ("long", |server, stream| {
+        server.respond(stream, &[OK, ("content-length", "3")], false);
+        server.data(stream, "longer", true);
+    }),
+    ("broken", |server, stream| {
+        server.respond(stream, &[OK], false);
+        server.data(stream, "part", false);
+        server.reset(stream, 2);
+    }),
+];
+
+#[test]
+fn what_is_wrong_with_a_response_is_told_alike() {
+    both(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            each(conn, |server, stream, request| {
+                let name = request.field("x-own").unwrap_or_default();
+                let wrong = WRONGS
+                    .iter()
+                    .find(|(own, _)| own == &name.replace('+', " "));
+                (wrong.unwrap().1)(server, stream);
+            });
+        });
+        let mut told = Vec::new();
+        for (name, _) in WRONGS {
+            let mut client = h2(s);
+            // No call of gRPC: those are told more by us.
+            let stream = client.get(&format!("/?x={}", name.replace(' ', "+")));
+            let answer = client.answer(stream);
+            // Why the stream ends is each library's own choice.
+            let is_cut = !matches!(answer.end, End::Whole);
+            told.push((*name, answer.status(), is_cut));
+        }
+        (told, s.log("l.log", WRONGS.len()))
+    });
+}
+
+#[test]
+fn a_response_may_come_before_the_request_ends() {
+    both(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            let mut server = conn.h2().unwrap();
+            let stream = server.accept().unwrap();
+            server.respond(stream, &[OK, GRPC], false);
+            for n in 1..=3 {
+                server.until(|server| server.seen(stream).body.len() >= n);
+                let text = server.seen(stream).text();
+                server.data(stream, &text[n - 1..n], false);
+            }
+            server.request(stream);
+            server.respond(stream, &[("grpc-status", "0")], true);
+        });
+        let mut client = h2(s);
+        let stream = client.ask("POST", "/", &[GRPC], false);
+        for (n, piece) in ["a", "b", "c"].into_iter().enumerate() {
+            client.data(stream, piece, false);
+            assert!(client.until(|client| client.seen(stream).body.len() > n));
+        }
+        client.data(stream, "", true);
+        client.answer(stream)
+    });
+}
+
+/// A peer that holds its answers until so many requests are there, and counts connections.
+fn held(s: &mut Subject, name: &str, count: usize) -> Arc<AtomicUsize> {
+    let conns = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&conns);
+    s.backend(name, move |conn| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let Some(mut server) = conn.h2() else { return };
+        loop {
+            let mut streams = Vec::new();
+            while streams.len() < count {
+                match server.accept() {
+                    Some(stream) => streams.push(stream),
+                    None => return,
+                }
+            }
+            for stream in streams {
+                server.respond(stream, &[OK, GRPC], true);
+            }
+        }
+    });
+    conns
+}
+
+#[test]
+fn requests_share_a_connection() {
+    ours(CONF, |s: &mut Subject| {
+        let conns = held(s, "a", 10);
+        let mut client = h2(s);
+        for _ in 0..2 {
+            let streams: Vec<u32> = (0..10).map(|_| client.get("/")).collect();
+            for stream in streams {
+                assert_eq!(client.answer(stream).status(), 200);
+            }
+        }
+        assert_eq!(conns.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Requests are what `least_conn` counts, and not connections.
+#[test]
+fn balancing_counts_requests() {
+    let conf = CONF.replacen(
+        "server {{a}};",
+        "least_conn; server {{a}}; server {{b}};",
+        1,
+    );
+    ours(&conf, |s: &mut Subject| {
+        let conns = [held(s, "a", 5), held(s, "b", 5)];
+        let mut client = h2(s);
+        let streams: Vec<u32> = (0..10).map(|_| client.get("/")).collect();
+        for stream in streams {
+            assert_eq!(client.answer(stream).status(), 200);
+        }
+        assert_eq!(conns.map(|conns| conns.load(Ordering::Relaxed)), [1, 1]);
+    });
+}
+
+#[test]
+fn a_slow_client_holds_up_no_other() {
+    ours(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            let mut server = conn.h2().unwrap();
+            let large = server.accept().unwrap();
+            server.respond(large, &[OK], false);
+            // As much as the window takes, and more than the client's.
+            for _ in 0..16 {
+                server.data(large, [b'x'; 16384], false);
+            }
+            while let Some(stream) = server.accept() {
+                server.respond(stream, &[OK], false);
+                server.data(stream, "small", true);
+            }
+        });
+        let mut client = h2(s);
+        client.opens_windows = false;
+        let stream = client.get("/large");
+        assert!(client.until(|client| client.seen(stream).body.len() == 65535));
+        client.open_window(0, 1000);
+        let mut other = h2(s);
+        for _ in 0..3 {
+            assert_eq!(client.fetch("/small").text(), "small");
+            assert_eq!(other.fetch("/small").text(), "small");
+        }
+        assert_eq!(client.seen(stream).end, End::Open);
+    });
+}
+
+/// What a peer says it has not looked at is sent again, whatever its method.
+#[test]
+fn what_was_not_processed_is_sent_again() {
+    let refusals: [Wrong; 2] = [
+        |server, stream| server.reset(stream, 7),
+        |server, stream| server.leave(stream - 2, 0),
+    ];
+    for refuse in refusals {
+        ours(CONF, |s: &mut Subject| {
+            let requests = AtomicUsize::new(0);
+            s.backend("a", move |conn| {
+                each(conn, |server, stream, request| {
+                    if requests.fetch_add(1, Ordering::Relaxed) == 1 {
+                        return refuse(server, stream);
+                    }
+                    server.respond(stream, &[OK], false);
+                    server.data(stream, &request.body, true);
+                });
+            });
+            let mut client = h2(s);
+            for body in ["first", "second", "third"] {
+                assert_eq!(call(&mut client, "/", body).text(), body);
+            }
+            let log = s.log("l.log", 3);
+            let tries = |line: &String| line.split('|').nth(3).unwrap().to_owned();
+            let tries: Vec<String> = log.iter().map(tries).collect();
+            assert_eq!(tries, ["200", "502, 200", "200"]);
+        });
+    }
+}
+
+/// R7: a call whose body is there is tried on the next peer, and the failure counts.
+#[test]
+fn a_call_that_failed_is_tried_elsewhere() {
+    let conf = CONF
+        .replacen(
+            "server {{a}};",
+            "server {{a}} max_fails=1; server {{b}};",
+            1,
+        )
+        .replace(
+            "grpc_read_timeout",
+            "grpc_next_upstream error timeout http_502 non_idempotent; grpc_read_timeout",
+        );
+    ours(&conf, |s: &mut Subject| {
+        for (name, status) in [("a", "502"), ("b", "200")] {
+            s.backend(name, move |conn| {
+                each(conn, |server, stream, request| {
+                    server.respond(stream, &[(":status", status)], false);
+                    server.data(stream, &request.body, true);
+                });
+            });
+        }
+        let mut client = h2(s);
+        for _ in 0..3 {
+            // The body comes after the head, and the try begins without it.
+            let stream = client.ask("POST", "/", &[GRPC], false);
+            assert!(client.is_alive());
+            client.data(stream, "bo", false);
+            client.data(stream, "dy", true);
+            assert_eq!(client.answer(stream).text(), "body");
+        }
+        let log = s.log("l.log", 3);
+        let statuses: Vec<&str> = log
+            .iter()
+            .map(|line| line.split('|').nth(3).unwrap())
+            .collect();
+        assert_eq!(statuses, ["502, 200", "200", "200"]);
+    });
+}
+
+#[test]
+fn a_call_is_told_its_status() {
+    ours(CONF, |s: &mut Subject| {
+        let mut client = h2(s);
+        let answer = call(&mut client, "/", "");
+        assert_eq!((answer.status(), answer.end), (504, End::Whole));
+        assert_eq!(answer.field("grpc-status"), Some("14"));
+        assert_eq!(answer.field("grpc-message"), Some("504 Gateway Time-out"));
+        assert_eq!(answer.field("content-type"), Some("application/grpc"));
+        assert_eq!(answer.text(), "");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_stream_alone() {
+    ours(CONF, |s: &mut Subject| {
+        let (told, ends) = mpsc::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        s.backend("a", move |conn| {
+            let mut server = conn.h2().unwrap();
+            let first = server.accept().unwrap();
+            let second = server.accept().unwrap();
+            told.send(End::Open).unwrap();
+            server.until(|server| matches!(server.seen(first).end, End::Reset(_)));
+            told.send(server.seen(first).end).unwrap();
+            wait.lock().unwrap().recv().unwrap();
+            server.respond(second, &[OK], true);
+        });
+        let mut client = h2(s);
+        // Neither has ended: a reset is then seen as such.
+        let first = client.ask("POST", "/", &[GRPC], false);
+        let second = client.ask("POST", "/", &[GRPC], false);
+        assert_eq!(ends.recv().unwrap(), End::Open);
+        client.reset(first, 8);
+        assert_eq!(ends.recv().unwrap(), End::Reset(8));
+        go.send(()).unwrap();
+        client.data(second, "", true);
+        assert_eq!(client.answer(second).status(), 200);
+    });
+}
