@@ -184,6 +184,47 @@ fn what_is_wrong_with_a_response_is_told_alike() {
 }
 
 #[test]
+fn early_hints_pass() {
+    let conf = "
+        http2 on;
+        early_hints $arg_hints;
+        server { listen {{listen}};
+            location /2 { proxy_pass http://{{a}}; proxy_http_version 2; proxy_hide_header X-Hidden; }
+            location /1 { proxy_pass http://{{b}}; proxy_hide_header X-Hidden; }
+        }";
+    both(conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            each(conn, |server, stream, _| {
+                for value in ["</a>", "</b>"] {
+                    let fields = [(":status", "103"), ("link", value), ("x-hidden", "x")];
+                    server.respond(stream, &fields, false);
+                }
+                server.respond(stream, &[OK, ("x-a", "1")], false);
+                server.data(stream, "answer", true);
+            });
+        });
+        s.backend("b", |conn| {
+            let hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-Hidden: x\r\n\r\n";
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            conn.answer_all(format!("{hint}{hint}{answer}"));
+        });
+        let mut answers = Vec::new();
+        let mut plain = Vec::new();
+        for target in ["/2?hints=1", "/1?hints=1", "/2?hints=0", "/1"] {
+            answers.push(h2(s).fetch(target));
+            for version in ["1.0", "1.1"] {
+                let head = format!("HTTP/{version}\r\nHost: test\r\nConnection: close\r\n\r\n");
+                let answer = s.connect().send(format!("GET {target} {head}")).rest();
+                let is_own = |line: &&str| line.starts_with("Server:") || line.starts_with("Date:");
+                let lines = answer.lines().filter(|line| !is_own(line));
+                plain.push(lines.map(str::to_owned).collect::<Vec<_>>());
+            }
+        }
+        (answers, plain)
+    });
+}
+
+#[test]
 fn a_response_may_come_before_the_request_ends() {
     both(CONF, |s: &mut Subject| {
         s.backend("a", |conn| {

@@ -83,6 +83,8 @@ layered! {
         chunked_transfer_encoding: bool = true,
         /// `etag`
         etag: bool = true,
+        /// `early_hints`
+        early_hints: Vec<Template> = Vec::new(),
         /// `server_tokens`
         server_tokens: ServerTokens = ServerTokens::On,
         /// `if_modified_since`

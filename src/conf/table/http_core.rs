@@ -178,6 +178,14 @@ pub(super) const ROWS: &[Row] = &[
     )
     .default("on"),
     Row::new(
+        "early_hints",
+        HSL,
+        ONE_MORE,
+        values::early_hints,
+        "Passes 103 responses on where one of these is neither empty nor 0.",
+    )
+    .takes("<text> ...", ""),
+    Row::new(
         "server_tokens",
         HSL,
         TAKE1,

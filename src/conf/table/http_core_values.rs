@@ -64,6 +64,15 @@ pub(super) fn keepalive_disable(reader: &mut Reader, statement: &Statement) -> R
     )
 }
 
+pub(super) fn early_hints(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
+    unset(reader.loc.core.early_hints.as_ref())?;
+    let words = statement.args.iter();
+    let values = words.map(|word| reader.template(word.bytes()));
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    reader.loc.core.early_hints = Some(values);
+    Ok(())
+}
+
 pub(super) fn server_tokens(reader: &mut Reader, statement: &Statement) -> Result<(), Problem> {
     unset(reader.loc.core.server_tokens.as_ref())?;
     let text = first(statement);

@@ -77,7 +77,7 @@ impl Frozen {
 
 /// Fields that mean something to the other end of a connection of HTTP/1 only. A client ends a stream that has one.
 // DIFFERS(hop-fields): nginx passes on what an upstream says in `Proxy-Connection` and `TE`.
-fn is_of_connection(known: Known, name: &[u8]) -> bool {
+pub(in crate::http) fn is_of_connection(known: Known, name: &[u8]) -> bool {
     matches!(
         known,
         Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::Upgrade | Known::Te

@@ -18,6 +18,6 @@ pub mod scanner;
 mod serve;
 mod stream;
 
-pub(super) use response::{end, send_head};
+pub(super) use response::{end, send_head, send_hints};
 pub(super) use serve::serve;
 pub(super) use stream::Stream;

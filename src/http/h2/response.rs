@@ -8,7 +8,7 @@ use http::{
     header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, LAST_MODIFIED, LOCATION, SERVER, VARY},
 };
 
-use super::fields::Fields;
+use super::fields::{Fields, Frozen};
 use crate::{
     common::{clock, date, decimal},
     http::{exchange::Exchange, h1::known::Known, output},
@@ -65,6 +65,18 @@ pub(in crate::http) fn send_head(x: &mut Exchange<'_>) {
     if let Some(stream) = x.conn.io.stream() {
         stream.set_chunk(chunk);
         stream.send_head(head, is_all);
+    }
+}
+
+/// Sends early hints.
+pub(in crate::http) fn send_hints(x: &mut Exchange<'_>, fields: &Frozen) {
+    let (size, map) = fields.map();
+    let mut head = Response::new(());
+    *head.status_mut() = StatusCode::EARLY_HINTS;
+    *head.headers_mut() = map;
+    x.conn.sent += size;
+    if let Some(stream) = x.conn.io.stream() {
+        stream.send_early(head);
     }
 }
 

@@ -101,6 +101,12 @@ impl Stream {
         self.ended = is_all;
     }
 
+    /// Sends a head before that of the response.
+    pub(super) fn send_early(&mut self, head: Response<()>) {
+        // A stream that was reset takes none: the next write says so.
+        self.respond.send_informational(head).ok();
+    }
+
     /// Sets how long frames are (`http2_chunk_size`).
     pub(super) fn set_chunk(&mut self, chunk: usize) {
         self.chunk = chunk;

@@ -13,6 +13,7 @@ use std::{
 use super::{
     h2,
     head::{Progress, ResponseHead},
+    hints,
     peer::PeerConn,
     pool::{self, Key},
     request::Built,
@@ -93,6 +94,8 @@ pub(super) struct Attempt {
     pub response_received: bool,
     /// All of the request was sent.
     pub request_complete: bool,
+    /// Bytes of early hints.
+    hinted: usize,
 }
 
 impl Attempt {
@@ -113,6 +116,7 @@ impl Attempt {
             request_sent: false,
             response_received: false,
             request_complete: false,
+            hinted: 0,
         }
     }
 
@@ -231,6 +235,13 @@ impl Attempt {
         tls.handshake(x, proxy, (peer, io, alpn), deadline).await
     }
 
+    /// Passes on what has come of early hints.
+    pub(super) async fn pass_hints(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) {
+        for hints in std::mem::take(&mut self.head.hints) {
+            hints::send(x, proxy, &hints, &mut self.hinted).await;
+        }
+    }
+
     async fn read_head(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) -> Result<(), Fail> {
         let watch = !proxy.ignore_client_abort;
         // What is read here counts against `proxy_limit_rate` only afterwards.
@@ -241,7 +252,9 @@ impl Attempt {
         };
         loop {
             if self.response_received {
-                match self.head.parse(x, &mut self.buf, proxy.buffer_size) {
+                let progress = self.head.parse(x, &mut self.buf, proxy.buffer_size);
+                self.pass_hints(x, proxy).await;
+                match progress {
                     Progress::Complete => return Ok(()),
                     Progress::Invalid => return Err(Fail::InvalidHeader),
                     Progress::Partial => {}

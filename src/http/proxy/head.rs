@@ -34,7 +34,9 @@ pub(super) struct ResponseHead {
     pub chunked: bool,
     /// The peer closes the connection after it.
     pub close: bool,
-    /// Early hints have just ended.
+    /// Early hints that were not passed on yet.
+    pub hints: Vec<Headers>,
+    /// Some have just ended.
     hinted: bool,
     /// Bytes of the head so far.
     len: usize,
@@ -219,7 +221,10 @@ impl ResponseHead {
         if self.status == 103 {
             // Early hints are no final response: on with the next status line.
             // DIFFERS(early-hints): `$upstream_status` is that of the final response; in nginx it stays 103.
+            let mut hints = std::mem::take(&mut self.hints);
+            hints.push(std::mem::take(&mut self.headers));
             *self = Self {
+                hints,
                 hinted: true,
                 len: self.len,
                 ..Self::default()

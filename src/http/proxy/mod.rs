@@ -10,6 +10,7 @@ mod cookie;
 mod h2;
 mod head;
 mod headers;
+mod hints;
 mod peer;
 pub(super) mod pool;
 mod relay;

@@ -44,6 +44,8 @@ pub(crate) struct H2 {
 pub(crate) struct Answer {
     /// Names and values of the head.
     pub(crate) head: Vec<(String, String)>,
+    /// Those of heads before it.
+    pub(crate) early: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
     /// How it ended.
@@ -289,7 +291,12 @@ impl H2 {
                 assert!(flags & END_HEADERS != 0, "a head in one frame");
                 let fields = self.decoded(&payload);
                 let answer = self.entry(stream);
-                if answer.head.is_empty() || answer.status() < 200 {
+                if fields
+                    .first()
+                    .is_some_and(|(_, status)| status.starts_with('1'))
+                {
+                    answer.early.extend(fields);
+                } else if answer.head.is_empty() {
                     answer.head = fields;
                 } else {
                     answer.trailers = fields;
@@ -380,6 +387,9 @@ impl fmt::Debug for Answer {
             .iter()
             .filter(|line| !(page && line.starts_with("content-length")))
             .collect();
+        if !self.early.is_empty() {
+            write!(f, "{:?} before ", self.early)?;
+        }
         write!(f, "{head:?} {body:?} {:?} {:?}", self.trailers, self.end)
     }
 }

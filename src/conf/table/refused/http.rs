@@ -30,7 +30,6 @@ pub(in crate::conf::table) const ROWS: &[Row] = refused! { "";
     "degrade": HSL, TAKE1, "Sets the error while memory is short.";
     "devpoll_changes": EVENTS, TAKE1, "Sets how many changes nginx hands to /dev/poll at once.";
     "devpoll_events": EVENTS, TAKE1, "Sets how many events nginx takes from /dev/poll at once.";
-    "early_hints": HSL, ONE_MORE, "Says for which requests 103 responses are passed on.";
     "eventport_events": EVENTS, TAKE1, "Sets how many events nginx takes from event ports at once.";
     "flv": LOCATION, NONE, "Serves Flash video from a position on.";
     "geoip_city": HTTP, TAKE12, "Names the database of cities.";

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     fault,
-    heads::Read,
+    heads::{Read, informational},
     line::{Home, Line},
     mux::{Found, Outcome},
     response,
@@ -21,6 +21,7 @@ use crate::{
     conf::model::Proxy,
     http::{
         exchange::{Action, Exchange},
+        h2::hpack::Fields,
         proxy::{
             attempt::{Attempt, Fail, Link, wait},
             pool,
@@ -30,6 +31,12 @@ use crate::{
         },
     },
 };
+
+/// A head that is not the final one.
+fn early(read: &Read) -> Option<&Fields> {
+    let fields = read.as_ref().ok()?;
+    informational(fields).map(|_| fields)
+}
 
 impl Attempt {
     /// Opens a stream on a connection that there is or a new one, sends the request and reads the head.
@@ -48,7 +55,14 @@ impl Attempt {
         x.action = Action::SendingRequest;
         self.begin(x, line, built)?;
         x.action = Action::ReadingHeader;
-        let (read, is_all) = self.exchange(x, proxy).await?;
+        let (read, is_all) = loop {
+            let (read, is_all) = self.exchange(x, proxy).await?;
+            let Some(early) = early(&read) else {
+                break (read, is_all);
+            };
+            self.head.hints.extend(response::hints(early));
+            self.pass_hints(x, proxy).await;
+        };
         let size = response::take(x, &mut self.head, read, (proxy.buffer_size, is_all))?;
         if let Some(record) = x.attempts.current() {
             record.bytes_received += size;

@@ -90,6 +90,17 @@ impl Heads {
         self.streams.remove(&stream);
     }
 
+    /// The next head of a stream, if it is no final one.
+    pub(super) fn take_early(&mut self, stream: u32) -> Option<Fields> {
+        let heads = &mut self.streams.get_mut(&stream)?.heads;
+        let is_early = |read: &Read| {
+            read.as_ref()
+                .is_ok_and(|head| informational(head).is_some())
+        };
+        heads.front().filter(|read| is_early(read))?;
+        heads.pop_front()?.ok()
+    }
+
     /// The next head of a stream, or its trailers.
     pub(super) fn take(&mut self, stream: u32) -> Option<Read> {
         self.streams.get_mut(&stream)?.heads.pop_front()

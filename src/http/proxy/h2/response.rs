@@ -8,6 +8,7 @@ use crate::{
     http::{
         exchange::{EscapeLog, Exchange},
         h1::{headers::Headers, known::Known},
+        h2::hpack::Fields,
         proxy::{attempt::Fail, head::ResponseHead},
     },
 };
@@ -74,6 +75,20 @@ fn status(before: u16, name: &[u8], value: &[u8]) -> Result<u16, String> {
         Some(code) if code < 200 => Err(format!("upstream sent unexpected :status \"{text}\"")),
         Some(code) => Ok(code),
     }
+}
+
+/// The fields of early hints; None of another head that comes early, which means nothing to anybody.
+pub(super) fn hints(fields: &Fields) -> Option<Headers> {
+    let mut headers = Headers::default();
+    for (name, value) in fields.iter() {
+        if name == b":status" && value != b"103" {
+            return None;
+        }
+        if !name.starts_with(b":") && is_valid(name, value) {
+            headers.push(Known::of(name), name, value);
+        }
+    }
+    Some(headers)
 }
 
 /// Takes the fields behind a body; false is an error that was logged.

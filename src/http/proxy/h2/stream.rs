@@ -12,11 +12,7 @@ use bytes::{Buf, Bytes};
 use h2::{RecvStream, SendStream, client::ResponseFuture};
 use http::Request;
 
-use super::{
-    heads::{Read, informational},
-    line::Line,
-    upload::Upload,
-};
+use super::{heads::Read, line::Line, upload::Upload};
 use crate::http::{
     h2::hpack::Fields,
     out::{Piece, Sink},
@@ -81,22 +77,21 @@ impl Stream {
         })
     }
 
-    /// Waits for the head of the response.
+    /// Waits for the head of the response, or for one that comes before it.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Read, h2::Error>> {
-        let response = ready!(Pin::new(&mut self.response).poll(cx))?;
-        self.recv = Some(response.into_body());
-        let heads = &mut *self.line.heads.borrow_mut();
-        loop {
-            // The library has seen one, so there is one.
-            let head = heads.take(self.number).unwrap_or(Ok(Fields::default()));
-            // DIFFERS(early-hints): these are not passed on.
-            if !head
-                .as_ref()
-                .is_ok_and(|head| informational(head).is_some())
-            {
-                return Poll::Ready(Ok(head));
-            }
+        // The library does not say that there is one, but wakes.
+        if let Some(hint) = self.line.heads.borrow_mut().take_early(self.number) {
+            return Poll::Ready(Ok(Ok(hint)));
         }
+        if self.recv.is_none() {
+            let response = ready!(Pin::new(&mut self.response).poll(cx))?;
+            self.recv = Some(response.into_body());
+        }
+        let mut heads = self.line.heads.borrow_mut();
+        let early = heads.take_early(self.number).map(Ok);
+        let head = early.or_else(|| heads.take(self.number));
+        // The library has seen one, so there is one.
+        Poll::Ready(Ok(head.unwrap_or(Ok(Fields::default()))))
     }
 
     /// Whether the client is read for what is to be sent.
