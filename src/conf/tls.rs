@@ -13,8 +13,6 @@ fn missing(ssl: &Ssl) -> Option<&'static str> {
     let wanted = [
         (ssl.ocsp != Ocsp::Off, "ssl_ocsp"),
         (ssl.stapling, "ssl_stapling"),
-        (ssl.early_data, "ssl_early_data"),
-        (ssl.is_dynamic(), "variables in ssl_certificate"),
     ];
     let mut wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
     wanted.next().map(|(_, name)| name)

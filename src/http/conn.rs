@@ -4,7 +4,7 @@ use std::{
     cell::OnceCell,
     future::poll_fn,
     io,
-    sync::Arc,
+    rc::Rc,
     task::{Context, Poll, ready},
 };
 
@@ -15,8 +15,8 @@ use crate::{
         buffer::Buf,
         clock::{self, Now},
     },
-    net::{Arrival, Io, Timer, client::Client, proxy_protocol::Header},
-    tls::{Facts, ServerContext},
+    net::{Arrival, Io, Timer, TlsIo, client::Client, proxy_protocol::Header},
+    tls::{Facts, Greeting},
 };
 
 /// A client's connection.
@@ -48,8 +48,8 @@ pub(super) struct Conn {
     pub wakes_at_shutdown: bool,
     /// When silence in a tunnel is too long.
     pub tunnel_deadline: Option<Now>,
-    /// With whose settings TLS is spoken.
-    pub tls: Option<Arc<ServerContext>>,
+    /// What the client has said in TLS, and with whose settings it is spoken.
+    pub tls: Option<Rc<Greeting>>,
     local: OnceCell<Addr>,
 }
 
@@ -101,15 +101,15 @@ impl Conn {
 
     /// Looks at what there is to know of the client's TLS; None where it speaks none.
     pub(super) fn with_tls<T>(&self, look: impl FnOnce(&Facts<'_>) -> T) -> Option<T> {
+        let greeting = self.tls.as_deref()?;
         let look = |io: &Io| {
-            let facts = Facts {
-                session: io.tls()?.session(),
-                context: self.tls.as_deref(),
+            look(&Facts {
+                session: io.tls().map(TlsIo::session),
+                greeting: Some(greeting),
                 now: clock::wall().secs,
-            };
-            Some(look(&facts))
+            })
         };
-        self.io.with_socket(look).flatten()
+        self.io.with_socket(look)
     }
 
     /// One of its streams, as a connection that serves one request.

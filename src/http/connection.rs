@@ -27,7 +27,7 @@ use crate::{
     },
     conf::model::{Level, LingeringClose, Listen},
     net::{
-        self, Arrival, Io,
+        self, Arrival, Io, TlsIo,
         proxy_protocol::{self, HeaderError},
     },
 };
@@ -84,7 +84,7 @@ async fn serve(thread: &Rc<Thread>, mut conn: Box<Conn>, socket: usize) {
         }
         if tls::is_greeting(&conn) {
             let deadline = clock::now().after(timeout);
-            let shaken = Box::pin(tls::handshake(thread, listen, conn, deadline)).await;
+            let shaken = Box::pin(tls::shake(thread, listen, conn, deadline)).await;
             let Some(shaken) = shaken else { return };
             conn = shaken;
             if tls::has_h2(&conn) {
@@ -258,7 +258,11 @@ async fn after(x: &mut Exchange<'_>) -> After {
             grace: core.keepalive_min_timeout.max(GRACE),
         };
     }
-    let unread = !x.request.body.is_read() || !x.conn.buf.is_empty();
+    // The end of a handshake, after a request that came before it, is still to come too.
+    let is_early = |io: &Io| io.tls().is_some_and(TlsIo::is_early);
+    let unread = !x.request.body.is_read()
+        || !x.conn.buf.is_empty()
+        || x.conn.io.with_socket(is_early).unwrap_or(false);
     match core.lingering_close {
         LingeringClose::Always => {}
         LingeringClose::On if x.lingering_close || unread => {}

@@ -26,6 +26,8 @@ impl Down {
     /// Waits until there is something to read, or the end, or an error.
     pub(super) fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
+            // What only TLS has to know is nothing to read.
+            Self::Socket(io) if !io.is_plain() => io.poll_arrived(cx).map(Ok),
             Self::Socket(io) => io.poll_read_ready(cx),
             Self::Stream(stream) => stream.poll_read_ready(cx),
             Self::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),

@@ -3,16 +3,19 @@
 //! Mirrors `ngx_http_ssl_handshake`, `ngx_http_ssl_servername` and the TLS part of `ngx_http_process_request`
 //! (`http/ngx_http_request.c`).
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
-use rustls::server::ClientHello;
+use rustls::ServerConfig;
 
 use super::{conn::Conn, down::Down, exchange::Exchange, thread::Thread};
 use crate::{
-    common::{buffer::Buf, clock::Now},
+    common::clock::{self, Now},
     conf::model::{Level, Listen, Server, VerifyClient},
-    net::{Io, TlsIo, tls as net_tls},
-    tls::{ServerContext, Verdict},
+    net::{
+        Io, TlsIo,
+        handshake::{self, Failure, Greeted},
+    },
+    tls::{Greeting, SessionId, Verdict, noted, rendered},
 };
 
 /// The first byte of a TLS record with a handshake message; a greeting of SSL 2 has the highest bit set.
@@ -26,51 +29,104 @@ pub(super) fn is_greeting(conn: &Conn) -> bool {
 }
 
 /// Goes through the handshake that has begun; None when it failed, which is logged.
-pub(super) async fn handshake(
+pub(super) async fn shake(
     thread: &Thread,
     listen: &Listen,
-    conn: Box<Conn>,
+    mut conn: Box<Conn>,
     deadline: Now,
 ) -> Option<Box<Conn>> {
-    let mut conn = *conn;
-    let mut chosen = None;
-    let choose = |hello: &ClientHello<'_>| {
-        let (context, speaks_h2) = choose(thread, listen, hello);
-        let context = context?;
-        chosen = Some(context.clone());
-        (!context.rejects).then(|| context.http(speaks_h2))
+    let mut early = std::mem::take(&mut conn.buf);
+    let io = conn.io.socket()?;
+    let greeted = handshake::greet(io, &mut early, &mut conn.timer, deadline).await;
+    let chosen = match greeted {
+        Ok(greeted) => {
+            let (returned, chosen) = choose(thread, listen, conn, &greeted);
+            conn = returned;
+            chosen.map(|config| (greeted, config))
+        }
+        Err(failure) => Err(failure),
+    };
+    let (greeted, config) = match chosen {
+        Ok(chosen) => chosen,
+        Err(failure) => {
+            conn.io.with_socket(|io| handshake::refuse(io, &failure));
+            report(thread, listen, &conn, Level::Info, &failure);
+            return None;
+        }
     };
     let io = conn.io.take_socket()?;
-    let (io, done) = net_tls::accept(io, &mut conn.buf, &mut conn.timer, deadline, choose).await;
-    let Err(failure) = done else {
-        conn.buf = Buf::default();
-        conn.io = Down::Socket(io);
-        conn.tls = chosen;
-        return Some(Box::new(conn));
-    };
+    let shaking = handshake::shake(io, (greeted, &mut early), config, &mut conn.timer, deadline);
+    let ((io, done), notes) = noted(shaking).await;
+    if let Err(failure) = done {
+        report(thread, listen, &conn, Level::Info, &failure);
+        return None;
+    }
+    conn.io = Down::Socket(io);
+    if let Some(greeting) = conn.tls.as_mut().and_then(Rc::get_mut) {
+        greeting.notes = notes;
+    }
+    Some(conn)
+}
+
+/// Writes a line to the log of the listener's first server.
+fn report(
+    thread: &Thread,
+    listen: &Listen,
+    conn: &Conn,
+    level: Level,
+    message: &dyn std::fmt::Display,
+) {
     let sink = thread.live.error_sink(&listen.default_server.location);
     let (client, server) = (&conn.client.text, &listen.bind_addr);
     sink.emit(
-        Level::Info,
+        level,
         Some(conn.id),
-        format_args!("{failure} while SSL handshaking, client: {client}, server: {server}"),
+        format_args!("{message} while SSL handshaking, client: {client}, server: {server}"),
     );
-    None
 }
 
-/// The context of the server whose name the client asks for, and whether that one speaks HTTP/2; that of the listener's
-/// first one when it has none of its own.
-fn choose<'g>(
-    thread: &'g Thread,
-    listen: &'g Listen,
-    hello: &ClientHello<'_>,
-) -> (Option<&'g Arc<ServerContext>>, bool) {
+/// The settings of the handshake that `greeted` begins: those of the server whose name the client asks for, and those of the
+/// listener's first one when it has none of its own. The connection knows of them from now on.
+fn choose(
+    thread: &Thread,
+    listen: &Listen,
+    mut conn: Box<Conn>,
+    greeted: &Greeted,
+) -> (Box<Conn>, Result<Arc<ServerConfig>, Failure>) {
+    let hello = greeted.hello();
     let contexts = &thread.live.tls;
     let server = named(listen, hello.server_name());
-    let context = contexts
+    let own = contexts
         .server(&server.ssl)
-        .or_else(|| contexts.server(&listen.default_server.ssl));
-    (context, listen.http2 || server.http2.enabled)
+        .map(|context| (context, server));
+    let first = &listen.default_server;
+    let found = own.or_else(|| contexts.server(&first.ssl).map(|context| (context, first)));
+    let Some((context, settings)) = found.filter(|(context, _)| !context.rejects) else {
+        return (conn, Err(Failure::Rejected));
+    };
+    let speaks_h2 = listen.http2 || server.http2.enabled;
+    let session = SessionId::of_greeting(&greeted.start);
+    conn.tls = Some(Rc::new(Greeting::new(&hello, session, context.clone())));
+    if !context.is_dynamic {
+        return (conn, Ok(context.config(speaks_h2)));
+    }
+    // DIFFERS(resumed-certificate): nginx does this only when there is no session to resume.
+    let mut x = Exchange::new(thread, listen, conn);
+    x.server = server;
+    x.location = &server.location;
+    let names = rendered(&settings.ssl, |template| {
+        let mut text = Vec::new();
+        template.render(&mut x, &mut text);
+        text
+    });
+    let conn = x.into_conn();
+    let now = clock::wall().secs;
+    let config = context.config_with(&settings.ssl, &names, speaks_h2, now);
+    let config = config.map_err(|message| {
+        report(thread, listen, &conn, Level::Error, &message);
+        Failure::NoCertificate
+    });
+    (conn, config)
 }
 
 /// Whether client and server have agreed on HTTP/2.

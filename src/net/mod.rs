@@ -4,6 +4,7 @@ mod bind;
 pub mod client;
 pub mod connect;
 pub mod datagrams;
+pub mod handshake;
 mod io;
 pub mod listen;
 pub mod proxy_protocol;

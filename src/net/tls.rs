@@ -5,21 +5,15 @@
 //! (`event/ngx_event_openssl.c`).
 
 use std::{
-    fmt,
-    future::poll_fn,
     io::{self, IoSlice, Read, Write},
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use rustls::{
-    Connection, ServerConfig,
-    server::{Accepted, AcceptedAlert, Acceptor, ClientHello},
-};
+use rustls::{Connection, ProtocolVersion};
 use tokio::io::ReadBuf;
 
-use super::{Io, Timer};
-use crate::common::{buffer::Buf, clock::Now, errno::Errno};
+use super::Io;
+use crate::common::buffer::Buf;
 
 /// A socket and the TLS that is spoken on it.
 #[derive(Debug)]
@@ -29,6 +23,8 @@ pub struct TlsIo {
     tls: Connection,
     /// How many bytes of the caller's are records that the socket has not taken yet.
     sealed: usize,
+    /// What the client has sent before the handshake was over.
+    early: Buf,
     /// Decrypted bytes wait in `tls`.
     has_plain: bool,
     /// The socket has ended.
@@ -37,7 +33,7 @@ pub struct TlsIo {
 }
 
 /// The socket for rustls; only the calls that it makes.
-struct Raw<'a>(&'a Io);
+pub(super) struct Raw<'a>(pub(super) &'a Io);
 
 impl Read for Raw<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -67,145 +63,8 @@ impl Write for Raw<'_> {
     }
 }
 
-/// What ended a handshake.
-#[derive(Debug)]
-pub enum Failure {
-    /// It took too long.
-    TimedOut,
-    /// Nobody here has the name that was asked for, or wants to have it.
-    Rejected,
-    /// The socket failed or ended; or, with an [`rustls::Error`] inside, the client did not keep to the protocol.
-    Io(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl fmt::Display for Failure {
-    /// As error logs say it, in front of `while SSL handshaking`.
-    // DIFFERS(tls-words): OpenSSL's words are others.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = match self {
-            Self::TimedOut => return f.write_str("client timed out (110: Connection timed out)"),
-            Self::Rejected => {
-                return f.write_str(
-                    "SSL_do_handshake() failed (SSL: error:0A0000EA:SSL routines::callback failed)",
-                );
-            }
-            Self::Io(error) => error,
-        };
-        match error.get_ref() {
-            Some(reason) if error.kind() == io::ErrorKind::InvalidData => {
-                write!(f, "SSL_do_handshake() failed (SSL: {reason})")
-            }
-            _ if error.kind() == io::ErrorKind::UnexpectedEof => {
-                f.write_str("peer closed connection in SSL handshake")
-            }
-            _ => write!(f, "SSL_do_handshake() failed ({})", Errno(error)),
-        }
-    }
-}
-
-/// Goes through a client's handshake until `deadline`, with the settings that `choose` finds for its greeting. `early` is
-/// what was read before. What comes back is TLS, or the connection as far as it has come and what ended it.
-pub async fn accept(
-    io: Io,
-    early: &mut Buf,
-    timer: &mut Timer,
-    deadline: Now,
-    choose: impl FnOnce(&ClientHello<'_>) -> Option<Arc<ServerConfig>>,
-) -> (Io, Result<(), Failure>) {
-    let mut acceptor = Acceptor::default();
-    let greeting = bounded(timer, deadline, |cx| {
-        poll_greeting(&io, &mut acceptor, early, cx)
-    });
-    let begun = greeting.await.and_then(|accepted| {
-        let Some(config) = choose(&accepted.client_hello()) else {
-            reject_name(&io);
-            return Err(Failure::Rejected);
-        };
-        accepted.into_connection(config).map_err(|(error, alert)| {
-            send_alert(&io, alert);
-            Failure::from(io::Error::new(io::ErrorKind::InvalidData, error))
-        })
-    });
-    match begun {
-        Err(failure) => (io, Err(failure)),
-        Ok(tls) => {
-            let mut tls = Box::new(TlsIo::new(io, tls.into()));
-            let done = bounded(timer, deadline, |cx| tls.poll_handshake(cx)).await;
-            (Io::Tls(tls), done)
-        }
-    }
-}
-
-/// Waits for `poll` until `deadline`.
-async fn bounded<T>(
-    timer: &mut Timer,
-    deadline: Now,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
-) -> Result<T, Failure> {
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = poll(cx) {
-            return Poll::Ready(result.map_err(Failure::from));
-        }
-        ready!(timer.poll(cx, Some(deadline)));
-        Poll::Ready(Err(Failure::TimedOut))
-    })
-    .await
-}
-
-/// Waits for a client's greeting, by which the settings of the handshake are chosen. `early` is what was read before; it is
-/// used up first. The error of a greeting that is none is an [`rustls::Error`] inside.
-fn poll_greeting(
-    io: &Io,
-    acceptor: &mut Acceptor,
-    early: &mut Buf,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<Accepted>> {
-    loop {
-        let read = if early.is_empty() {
-            match acceptor.read_tls(&mut Raw(io)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(io.poll_read_ready(cx))?;
-                    continue;
-                }
-                read => read?,
-            }
-        } else {
-            let n = acceptor.read_tls(&mut early.filled())?;
-            early.consume(n);
-            n
-        };
-        if read == 0 {
-            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-        }
-        match acceptor.accept() {
-            Ok(Some(accepted)) => return Poll::Ready(Ok(accepted)),
-            Ok(None) => {}
-            Err((error, alert)) => {
-                send_alert(io, alert);
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
-            }
-        }
-    }
-}
-
-/// Tells a client why its greeting leads to nothing.
-fn send_alert(io: &Io, mut alert: AcceptedAlert) {
-    // A socket that does not take it is closed all the same.
-    alert.write_all(&mut Raw(io)).ok();
-}
-
-/// Tells a client that nobody here has the name that it asked for (RFC 6066, section 3).
-fn reject_name(io: &Io) {
-    const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
-    // It is closed anyway.
-    Raw(io).write_all(&UNRECOGNIZED_NAME).ok();
-}
+/// What is said of a client that wants another handshake on its connection.
+const RENEGOTIATION: &str = "client renegotiation disabled";
 
 /// How much is encrypted at once, bytes.
 const MOST: usize = 64 << 10;
@@ -217,6 +76,7 @@ impl TlsIo {
             io,
             tls,
             sealed: 0,
+            early: Buf::default(),
             has_plain: false,
             has_ended: false,
             has_failed: false,
@@ -243,12 +103,18 @@ impl TlsIo {
 
     /// Whether a read has something at once.
     pub(super) fn has_plain(&self) -> bool {
-        self.has_plain || self.has_ended
+        self.has_plain || self.has_ended || !self.early.is_empty()
     }
 
-    /// Takes part in the handshake until it is over. The error of a handshake that failed is an [`rustls::Error`] inside.
+    /// Whether the handshake goes on, while what has come already is answered.
+    pub fn is_early(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Takes part in the handshake until it is over, or there is something to answer. The error of a handshake that failed is
+    /// an [`rustls::Error`] inside.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.tls.is_handshaking() {
+        while self.tls.is_handshaking() && self.early.is_empty() {
             ready!(self.poll_send(cx))?;
             if !self.tls.is_handshaking() {
                 break;
@@ -260,6 +126,33 @@ impl TlsIo {
         self.poll_send(cx)
     }
 
+    /// Takes in what was read already, with the greeting or behind it.
+    pub(super) fn feed(&mut self, read: &mut Buf) -> io::Result<()> {
+        while !read.is_empty() {
+            let n = self.tls.read_tls(&mut read.filled())?;
+            read.consume(n);
+        }
+        self.process()
+    }
+
+    /// Takes what the client has sent early.
+    fn take_early(&mut self) -> io::Result<()> {
+        let Connection::Server(server) = &mut self.tls else {
+            return Ok(());
+        };
+        let Some(mut reader) = server.early_data() else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes)?;
+        if !bytes.is_empty() {
+            self.early.compact();
+            self.early.grow(self.early.len() + bytes.len());
+            self.early.extend(&bytes);
+        }
+        Ok(())
+    }
+
     /// Reads decrypted bytes; nothing added means the end.
     pub(super) fn poll_read(
         &mut self,
@@ -267,6 +160,15 @@ impl TlsIo {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
+            if !self.early.is_empty() {
+                let n = self.early.len().min(buf.remaining());
+                buf.put_slice(&self.early.filled()[..n]);
+                self.early.consume(n);
+                if self.early.is_empty() {
+                    self.early = Buf::default();
+                }
+                return Poll::Ready(Ok(()));
+            }
             match self.tls.reader().read(buf.initialize_unfilled()) {
                 Ok(n) => {
                     buf.advance(n);
@@ -309,7 +211,7 @@ impl TlsIo {
 
     /// Says good-bye; the socket stays open for what still comes.
     pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.tls.is_handshaking() {
+        if !self.tls.is_handshaking() || self.has_early() {
             self.tls.send_close_notify();
         }
         ready!(self.poll_send(cx))?;
@@ -344,11 +246,29 @@ impl TlsIo {
     fn receive(&mut self) -> io::Result<usize> {
         let n = self.tls.read_tls(&mut Raw(&self.io))?;
         self.has_ended |= n == 0;
+        self.process().map(|()| n)
+    }
+
+    /// Decrypts what was read.
+    fn process(&mut self) -> io::Result<()> {
+        let has_waited = self.tls.wants_write();
+        let was_shaken = !self.tls.is_handshaking();
         match self.tls.process_new_packets() {
             Ok(state) => {
                 self.has_plain = state.plaintext_bytes_to_read() > 0;
                 self.has_ended |= state.peer_has_closed();
-                Ok(n)
+                self.take_early()?;
+                if has_waited || !self.tls.wants_write() {
+                    return Ok(());
+                }
+                // Nobody may be about to write. It can wait until somebody does, or come to nothing with the socket.
+                self.send().ok();
+                if was_shaken && self.is_renegotiation() {
+                    self.has_failed = true;
+                    let error = rustls::Error::General(RENEGOTIATION.to_owned());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+                Ok(())
             }
             Err(error) => {
                 self.has_failed = true;
@@ -356,6 +276,20 @@ impl TlsIo {
                 self.send().ok();
                 Err(io::Error::new(io::ErrorKind::InvalidData, error))
             }
+        }
+    }
+
+    /// Whether an answer in the middle of a connection is a refusal to begin anew: TLS 1.2 has no other.
+    fn is_renegotiation(&self) -> bool {
+        let is_old = self.tls.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        is_old && matches!(self.tls, Connection::Server(_)) && !self.has_ended
+    }
+
+    /// Whether the client has begun before the handshake is over.
+    fn has_early(&mut self) -> bool {
+        match &mut self.tls {
+            Connection::Server(server) => server.is_handshaking() && server.early_data().is_some(),
+            Connection::Client(_) => false,
         }
     }
 
@@ -384,7 +318,8 @@ impl TlsIo {
 impl Drop for TlsIo {
     /// Says good-bye as far as that costs no time (`ngx_ssl_shutdown`).
     fn drop(&mut self) {
-        if !self.has_failed && !self.tls.is_handshaking() && self.sealed == 0 {
+        let is_open = !self.tls.is_handshaking() || self.has_early();
+        if !self.has_failed && is_open && self.sealed == 0 {
             self.tls.send_close_notify();
             self.send().ok();
         }

@@ -108,7 +108,7 @@ async fn run(mut s: Box<Session<'_, Io>>) -> (Box<Session<'_, Io>>, End) {
         return (s, End::Status(status));
     }
     if s.listen.ssl && s.downstream.is_plain() {
-        let (shaken, done) = Box::pin(tls::handshake(s)).await;
+        let (shaken, done) = Box::pin(tls::shake(s)).await;
         s = shaken;
         if let Err(status) = done {
             return (s, End::Status(status));

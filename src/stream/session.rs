@@ -17,7 +17,7 @@ use crate::{
     conf::model::{Level, Listen, StreamServer},
     log::ErrorSink,
     net::{Io, Timer, TlsIo, client::Client, proxy_protocol::Header},
-    tls::{Facts, ServerContext},
+    tls::{Facts, Greeting},
     upstream::Attempts,
     vars::Slots,
 };
@@ -86,8 +86,8 @@ pub(super) struct Session<'g, D> {
     pub slots: Slots,
     /// TLS's greeting, as far as `ssl_preread` has read it; None when it did not, or there was none.
     pub hello: Option<Box<ClientHello>>,
-    /// With whose settings TLS is spoken.
-    pub tls: Option<Arc<ServerContext>>,
+    /// What the client has said in TLS, and with whose settings it is spoken.
+    pub tls: Option<Box<Greeting>>,
     /// `$limit_conn_status`
     pub limit_status: Option<LimitStatus>,
     /// Its places in the tables of `limit_conn`.
@@ -215,10 +215,10 @@ impl<'g, D: Downstream> Session<'g, D> {
 
     /// What there is to know of the client's TLS, if it speaks it.
     pub(super) fn tls(&self) -> Option<Facts<'_>> {
-        let io = self.downstream.tls()?;
+        let greeting = self.tls.as_deref()?;
         Some(Facts {
-            session: io.session(),
-            context: self.tls.as_deref(),
+            session: self.downstream.tls().map(TlsIo::session),
+            greeting: Some(greeting),
             now: clock::wall().secs,
         })
     }

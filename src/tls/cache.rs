@@ -4,39 +4,21 @@
 //! password are not kept: who has no password must not get them.
 
 use std::{
-    fmt, fs,
-    os::unix::fs::MetadataExt,
-    path::Path,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use lru::LruCache;
-use rustls::{
-    pki_types::CertificateDer,
-    sign::{CertifiedKey, SigningKey},
-};
+use rustls::sign::CertifiedKey;
 
-use super::pem;
+use super::objects::{self, Id, Object, Stamp};
 use crate::conf::model::{CertificateCache, Passwords, Pem};
 
 /// What one directive keeps.
 pub(super) struct Cache {
-    rule: CertificateCache,
+    rule: Arc<CertificateCache>,
     entries: Mutex<LruCache<Id, Entry>>,
-}
-
-/// A certificate with its chain, or a key.
-#[derive(Clone)]
-enum Object {
-    Chain(Vec<CertificateDer<'static>>),
-    Key(Arc<dyn SigningKey>),
-}
-
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Id {
-    is_key: bool,
-    source: Pem,
 }
 
 struct Entry {
@@ -48,9 +30,6 @@ struct Entry {
     file: Option<Stamp>,
 }
 
-/// Tells that a file is another one: its number, and when it was changed.
-type Stamp = (u64, i64);
-
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
@@ -60,15 +39,16 @@ impl fmt::Debug for Cache {
 }
 
 impl Cache {
-    pub(super) fn new(rule: CertificateCache) -> Self {
+    pub(super) fn new(rule: Arc<CertificateCache>) -> Self {
         Self {
             rule,
             entries: LruCache::unbounded().into(),
         }
     }
 
-    pub(super) fn rule(&self) -> CertificateCache {
-        self.rule
+    /// Whether it is that of this directive, as blocks inherit it.
+    pub(super) fn is_of(&self, rule: &Arc<CertificateCache>) -> bool {
+        Arc::ptr_eq(&self.rule, rule)
     }
 
     /// A certificate with its key, kept or read now; `now` is in seconds of the day's clock. The error is nginx's message.
@@ -79,48 +59,27 @@ impl Cache {
         passwords: &Passwords,
         now: i64,
     ) -> Result<CertifiedKey, String> {
-        let parts = |anew: bool| {
-            let chain = self.find(false, certificate, passwords, (now, anew))?;
-            let signing = self.find(true, key, passwords, (now, anew))?;
-            match (chain, signing) {
-                (Object::Chain(chain), Object::Key(signing)) => Ok((chain, signing)),
-                _ => Err("a key is no certificate".to_owned()),
-            }
-        };
-        let (chain, signing) = parts(false)?;
-        pem::pair(chain, signing, key).or_else(|_| {
-            // One of them may have been older than the other.
-            let (chain, signing) = parts(true)?;
-            pem::pair(chain, signing, key)
+        objects::pair(certificate, key, |id, anew| {
+            self.find(id, passwords, (now, anew))
         })
     }
 
     fn find(
         &self,
-        is_key: bool,
-        source: &Pem,
+        id: Id,
         passwords: &Passwords,
         (now, anew): (i64, bool),
     ) -> Result<Object, String> {
-        let id = Id {
-            is_key,
-            source: source.clone(),
-        };
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = entries.get_mut(&id)
-            && entry.is_good(source, now, (anew, self.rule.valid))
+            && entry.is_good(&id, now, (anew, self.rule.valid))
         {
             entry.used = now;
             return Ok(entry.object.clone());
         }
         entries.pop(&id);
-        let file = stamp(source);
-        let (object, may_be_kept) = if is_key {
-            let (key, is_open) = pem::signing_key(source, passwords)?;
-            (Object::Key(key), is_open)
-        } else {
-            (Object::Chain(pem::chain(source)?), true)
-        };
+        let file = id.stamp();
+        let (object, may_be_kept) = id.read(passwords)?;
         if may_be_kept {
             self.make_room(&mut entries, now);
             let entry = Entry {
@@ -150,12 +109,12 @@ impl Cache {
 }
 
 impl Entry {
-    /// Whether it still stands for `source`, which is looked at now and then.
-    fn is_good(&mut self, source: &Pem, now: i64, (anew, valid): (bool, Duration)) -> bool {
-        if matches!(source, Pem::Data(_)) || (!anew && is_within(self.checked, now, valid)) {
+    /// Whether it still stands for `id`, which is looked at now and then.
+    fn is_good(&mut self, id: &Id, now: i64, (anew, valid): (bool, Duration)) -> bool {
+        if matches!(id.source, Pem::Data(_)) || (!anew && is_within(self.checked, now, valid)) {
             return true;
         }
-        let is_same = !anew && self.file.is_some() && self.file == stamp(source);
+        let is_same = !anew && self.file.is_some() && self.file == id.stamp();
         if is_same {
             self.checked = now;
         }
@@ -167,21 +126,11 @@ fn is_within(then: i64, now: i64, time: Duration) -> bool {
     now.saturating_sub(then) <= i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
-fn stamp(source: &Pem) -> Option<Stamp> {
-    let stamp = |path: &Path| {
-        fs::metadata(path)
-            .map(|file| (file.ino(), file.mtime()))
-            .ok()
-    };
-    match source {
-        Pem::File(path) => stamp(path),
-        Pem::Data(_) | Pem::Engine(_) | Pem::Store(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{fs, path::Path};
+
+    use super::{super::objects::Kind, *};
 
     fn pair(directory: &Path, name: &str) -> (Pem, Pem) {
         let file = |kind: &str| Pem::File(directory.join(format!("{name}.{kind}")));
@@ -202,11 +151,12 @@ mod tests {
     fn what_is_kept_and_how_long() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let cache = Cache::new(CertificateCache {
+        let rule = CertificateCache {
             max: 4,
             inactive: Duration::from_secs(10),
             valid: Duration::from_secs(2),
-        });
+        };
+        let cache = Cache::new(rule.into());
         let get = |name: &str, now: i64| {
             let (certificate, key) = pair(directory, name);
             let found = cache.certified_key(&certificate, &key, &Passwords::default(), now);
@@ -230,7 +180,7 @@ mod tests {
         fs::remove_file(directory.join("ecdsa.key")).unwrap();
         copy(directory, "rsa", "ecdsa");
         cache.entries.lock().unwrap().pop(&Id {
-            is_key: true,
+            kind: Kind::Key,
             source: pair(directory, "ecdsa").1,
         });
         assert_eq!(get("ecdsa", 5), changed);

@@ -8,36 +8,16 @@ use rustls::{
     },
 };
 
+use super::names;
+
 /// OpenSSL's name of a cipher suite.
 pub fn cipher_name(suite: CipherSuite) -> Option<&'static str> {
-    Some(match suite {
-        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
-        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => {
-            "ECDHE-ECDSA-CHACHA20-POLY1305"
-        }
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
-        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
-        _ => return None,
-    })
+    names::cipher(suite.into())
 }
 
 /// OpenSSL's name of a group.
 pub fn group_name(group: NamedGroup) -> Option<&'static str> {
-    Some(match group {
-        NamedGroup::X25519 => "X25519",
-        NamedGroup::secp256r1 => "prime256v1",
-        NamedGroup::secp384r1 => "secp384r1",
-        NamedGroup::secp521r1 => "secp521r1",
-        NamedGroup::X448 => "X448",
-        NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
-        NamedGroup::secp256r1MLKEM768 => "SecP256r1MLKEM768",
-        _ => return None,
-    })
+    names::group(group.into())
 }
 
 /// The suites of TLS 1.2 that a list of OpenSSL's selects, in its order; what rustls does not have is left out.

@@ -22,7 +22,8 @@ use x509_parser::parse_x509_certificate;
 
 use super::{
     cache::Cache,
-    pem, server,
+    objects::{self, Loader},
+    server,
     verify::{self, Purpose, Trust, VerifyError},
 };
 use crate::conf::model::{Pem, UpstreamSsl};
@@ -124,7 +125,11 @@ const SESSIONS: usize = 32;
 
 impl ClientContext {
     /// Loads everything that the settings name. The error is nginx's message.
-    pub(super) fn new(ssl: &UpstreamSsl, cache: Option<Arc<Cache>>) -> Result<Self, String> {
+    pub(super) fn new(
+        ssl: &UpstreamSsl,
+        cache: Option<Arc<Cache>>,
+        loader: &Loader<'_>,
+    ) -> Result<Self, String> {
         let provider = server::provider(
             &ssl.ciphers,
             ssl.ciphersuites.as_deref(),
@@ -145,14 +150,14 @@ impl ClientContext {
             None => None,
             Some((certificate, key)) => {
                 let (certificate, key) = sources(ssl, certificate, key);
-                let certified = pem::certified_key(&certificate, &key, &ssl.passwords)?;
+                let certified = loader.certified_key(&certificate, &key, &ssl.passwords)?;
                 Some(Identity::new(certified))
             }
         };
         Ok(Self {
             base,
             fixed,
-            trust: trust(ssl)?,
+            trust: trust(ssl, loader)?,
             cache,
             names: ssl.server_name,
             reuse: ssl.session_reuse,
@@ -170,7 +175,7 @@ impl ClientContext {
     ) -> Result<Identity, String> {
         let (certificate, key) = sources(ssl, certificate, key);
         let certified = match &self.cache {
-            None => pem::certified_key(&certificate, &key, &ssl.passwords),
+            None => objects::certified_key(&certificate, &key, &ssl.passwords),
             Some(cache) => cache.certified_key(&certificate, &key, &ssl.passwords, now),
         };
         certified.map(Identity::new)
@@ -279,12 +284,16 @@ fn nobody() -> ServerName<'static> {
     ServerName::from(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED))
 }
 
-fn trust(ssl: &UpstreamSsl) -> Result<Option<Trust>, String> {
+fn trust(ssl: &UpstreamSsl, loader: &Loader<'_>) -> Result<Option<Trust>, String> {
     let Some(path) = ssl.trusted_certificate.as_ref().filter(|_| ssl.verify) else {
         return Ok(None);
     };
-    let authorities = pem::authorities(path)?;
-    let lists = ssl.crl.as_ref().map(|path| pem::lists(path)).transpose()?;
+    let authorities = loader.authorities(path, Purpose::Server)?;
+    let lists = ssl
+        .crl
+        .as_ref()
+        .map(|path| loader.lists(path))
+        .transpose()?;
     Ok(Some(Trust::new(authorities, lists, ssl.verify_depth)))
 }
 

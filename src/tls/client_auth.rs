@@ -14,7 +14,8 @@ use rustls::{
 use x509_parser::parse_x509_certificate;
 
 use super::{
-    pem,
+    notes,
+    objects::Loader,
     verify::{Purpose, Trust, VerifyError, verify_tls12, verify_tls13},
 };
 use crate::conf::model::{Ssl, VerifyClient};
@@ -38,12 +39,12 @@ pub enum Verdict {
 
 impl ClientAuth {
     /// None: nothing is asked of clients. The error is nginx's message.
-    pub(super) fn new(ssl: &Ssl) -> Result<Option<(Self, AnyClient)>, String> {
+    pub(super) fn new(ssl: &Ssl, loader: &Loader<'_>) -> Result<Option<(Self, AnyClient)>, String> {
         if ssl.verify_client == VerifyClient::Off {
             return Ok(None);
         }
         let read = |path: &Option<PathBuf>| match path {
-            Some(path) => pem::authorities(path),
+            Some(path) => loader.authorities(path, Purpose::Client),
             None => Ok(Vec::new()),
         };
         let told = read(&ssl.client_certificate)?;
@@ -55,7 +56,11 @@ impl ClientAuth {
         hints.sort_by(|one, other| one.as_ref().cmp(other.as_ref()));
         hints.dedup_by(|one, other| one.as_ref() == other.as_ref());
         let authorities = [told, read(&ssl.trusted_certificate)?].concat();
-        let lists = ssl.crl.as_ref().map(|path| pem::lists(path)).transpose()?;
+        let lists = ssl
+            .crl
+            .as_ref()
+            .map(|path| loader.lists(path))
+            .transpose()?;
         let auth = Self {
             trust: Trust::new(authorities, lists, ssl.verify_depth),
         };
@@ -97,6 +102,13 @@ pub(super) struct AnyClient {
     known: WebPkiSupportedAlgorithms,
 }
 
+impl AnyClient {
+    /// The authorities that clients are told of.
+    pub(super) fn told(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+}
+
 impl ClientCertVerifier for AnyClient {
     fn client_auth_mandatory(&self) -> bool {
         false
@@ -121,6 +133,7 @@ impl ClientCertVerifier for AnyClient {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        notes::client_scheme(signed.scheme);
         verify_tls12(&self.known, message, cert, signed)
     }
 
@@ -130,6 +143,7 @@ impl ClientCertVerifier for AnyClient {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        notes::client_scheme(signed.scheme);
         verify_tls13(&self.known, message, cert, signed)
     }
 

@@ -5,20 +5,35 @@
 
 mod cache;
 mod certificate;
+mod certificates;
 mod ciphers;
 mod client;
 mod client_auth;
+mod contexts;
+mod greeting;
+mod keyring;
+mod names;
+mod notes;
+mod objects;
 mod pem;
 mod server;
+mod session_id;
+mod sessions;
 mod tickets;
+mod trusted;
 mod vars;
 mod verify;
 mod words;
 
+pub use certificates::rendered;
 pub use ciphers::{cipher_name, group_name};
 pub use client::{ClientContext, Fingerprint, Identity, Mistrust, without_port};
 pub use client_auth::Verdict;
-pub use server::{Contexts, ServerContext};
+pub use contexts::Contexts;
+pub use greeting::Greeting;
+pub use notes::{Notes, noted};
+pub use server::ServerContext;
+pub use session_id::SessionId;
 pub use vars::{Facts, variable};
 pub use verify::{Purpose, Trust, VerifyError};
 pub use words::{failure, handshake_failure};

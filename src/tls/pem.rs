@@ -1,6 +1,6 @@
 //! Certificates and keys out of their files, with nginx's words for what is wrong with them.
 
-use std::{fs, io, path::Path, sync::Arc};
+use std::{borrow::Cow, ffi::OsStr, fs, io, os::unix::ffi::OsStrExt as _, path::Path, sync::Arc};
 
 use rustls::{
     crypto::aws_lc_rs::sign::any_supported_type,
@@ -13,22 +13,11 @@ use rustls::{
 
 use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
 
-use super::verify;
+use super::{trusted, verify};
 use crate::{
     common::errno::Errno,
     conf::model::{Passwords, Pem},
 };
-
-/// A certificate with its chain and its key. The error is nginx's message.
-pub(super) fn certified_key(
-    certificate: &Pem,
-    key: &Pem,
-    passwords: &Passwords,
-) -> Result<CertifiedKey, String> {
-    let chain = chain(certificate)?;
-    let (signing, _) = signing_key(key, passwords)?;
-    pair(chain, signing, key)
-}
 
 fn refused(key: &Pem, why: &str) -> String {
     let name = name(key);
@@ -67,12 +56,21 @@ pub(super) fn pair(
 
 /// All certificates of a file, the first of which is one's own.
 pub(super) fn chain(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = certificates(source)?;
+    Ok(certificates
+        .iter()
+        .filter_map(|bytes| trusted::bare(bytes))
+        .collect())
+}
+
+/// All certificates of a file, with what stands behind them. The error is nginx's message.
+pub(super) fn certificates(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |why: String| format!("cannot load certificate \"{}\": {why}", name(source));
     let bytes = read(source).map_err(failed)?;
     let mut certificates = Vec::new();
-    for item in CertificateDer::pem_slice_iter(&bytes) {
+    for item in CertificateDer::pem_slice_iter(&plain_labels(&bytes)) {
         let item = item.map_err(|error| failed(broken("PEM_read_bio_X509_AUX()", &error)))?;
-        if x509_parser::parse_x509_certificate(&item).is_err() {
+        if trusted::bare(&item).is_none() {
             return Err(failed(
                 "PEM_read_bio_X509_AUX() failed (SSL: error:0688010A:asn1 encoding routines::nested asn1 error)".to_owned(),
             ));
@@ -85,16 +83,26 @@ pub(super) fn chain(source: &Pem) -> Result<Vec<CertificateDer<'static>>, String
     Ok(certificates)
 }
 
-/// All certificates of a file of authorities. The error is nginx's message.
-pub(super) fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    chain(&Pem::File(path.to_owned()))
+/// The same text with the one label that the library knows in the place of OpenSSL's others.
+fn plain_labels(pem: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(text) = std::str::from_utf8(pem) else {
+        return pem.into();
+    };
+    let others = ["TRUSTED CERTIFICATE-----", "X509 CERTIFICATE-----"];
+    if !others.iter().any(|label| text.contains(label)) {
+        return pem.into();
+    }
+    let plain = others.iter().fold(text.to_owned(), |text, label| {
+        text.replace(label, "CERTIFICATE-----")
+    });
+    plain.into_bytes().into()
 }
 
 /// All lists of revoked certificates of a file. The error is nginx's message.
-pub(super) fn lists(path: &Path) -> Result<Vec<Vec<u8>>, String> {
+pub(super) fn lists(source: &Pem) -> Result<Vec<Vec<u8>>, String> {
     const CALL: &str = "PEM_read_bio_X509_CRL()";
-    let failed = |why: String| format!("cannot load CRL \"{}\": {why}", path.display());
-    let bytes = fs::read(path).map_err(|error| failed(cannot_open(path, &error)))?;
+    let failed = |why: String| format!("cannot load CRL \"{}\": {why}", name(source));
+    let bytes = read(source).map_err(failed)?;
     let mut lists = Vec::new();
     for item in CertificateRevocationListDer::pem_slice_iter(&bytes) {
         let item = item.map_err(|error| failed(broken(CALL, &error)))?;
@@ -125,7 +133,12 @@ fn private_key(
     let failed = |why: &str| format!("cannot load certificate key \"{}\": {why}", name(source));
     let bytes = read(source).map_err(|why| failed(&why))?;
     if let Some(sealed) = encrypted(&bytes) {
-        let opened = decrypt(sealed, passwords).ok_or_else(|| failed(BAD_PASSWORD))?;
+        let known = match source {
+            // A store asks once.
+            Pem::Store(_) => passwords.0.get(..1).unwrap_or_default(),
+            _ => &passwords.0,
+        };
+        let opened = decrypt(sealed, known).ok_or_else(|| failed(BAD_PASSWORD))?;
         return Ok((opened, false));
     }
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY))?;
@@ -145,11 +158,10 @@ fn encrypted(pem: &[u8]) -> Option<&str> {
 }
 
 /// Opens a key with the first password that fits.
-fn decrypt(pem: &str, passwords: &Passwords) -> Option<PrivateKeyDer<'static>> {
+fn decrypt(pem: &str, passwords: &[Box<[u8]>]) -> Option<PrivateKeyDer<'static>> {
     let (_, document) = SecretDocument::from_pem(pem).ok()?;
     let sealed = EncryptedPrivateKeyInfo::try_from(document.as_bytes()).ok()?;
     let opened = passwords
-        .0
         .iter()
         .find_map(|password| sealed.decrypt(password).ok())?;
     Some(PrivatePkcs8KeyDer::from(opened.as_bytes().to_vec()).into())
@@ -168,8 +180,28 @@ fn read(source: &Pem) -> Result<Vec<u8>, String> {
     match source {
         Pem::Data(bytes) => Ok(bytes.clone()),
         Pem::File(path) => fs::read(path).map_err(|error| cannot_open(path, &error)),
-        Pem::Engine(_) | Pem::Store(_) => Err("engines and stores are not supported".to_owned()),
+        Pem::Store(uri) => {
+            let path = store_file(uri).ok_or_else(|| "OSSL_STORE_open() failed".to_owned())?;
+            fs::read(path).map_err(|_| "OSSL_STORE_open() failed".to_owned())
+        }
+        Pem::Engine(_) => {
+            Err("loading \"engine:...\" certificate keys is not supported".to_owned())
+        }
     }
+}
+
+/// The file of a store, which is `store:` and a URI of the scheme `file` or a path.
+// DIFFERS(engines): OpenSSL has other schemes where providers have them.
+fn store_file(uri: &[u8]) -> Option<&Path> {
+    let uri = uri.strip_prefix(b"store:")?;
+    let path = match uri.strip_prefix(b"file:") {
+        None => uri,
+        Some(path) => match path.strip_prefix(b"//") {
+            None => path,
+            Some(path) => path.strip_prefix(b"localhost").unwrap_or(path),
+        },
+    };
+    Some(Path::new(OsStr::from_bytes(path)))
 }
 
 fn cannot_open(path: &Path, error: &io::Error) -> String {
@@ -198,7 +230,12 @@ fn name(source: &Pem) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::objects::Loader, *};
+
+    fn load(certificate: &Pem, key: &Pem, passwords: &Passwords) -> Result<(), String> {
+        let loaded = Loader::default().certified_key(certificate, key, passwords);
+        loaded.map(drop)
+    }
 
     fn file(name: &str) -> Pem {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -216,7 +253,7 @@ mod tests {
             )
         };
         let pair = |certificate: &str, key: &str| {
-            certified_key(&file(certificate), &file(key), &Passwords::default()).map(drop)
+            load(&file(certificate), &file(key), &Passwords::default())
         };
         assert_eq!(pair("chains/old.pem", "chains/leaf.key"), Ok(()));
         for certificate in ["chains/old.pem", "ecdsa.crt", "rsa.crt"] {
@@ -227,13 +264,13 @@ mod tests {
 
     #[test]
     fn a_password_among_others_opens_a_key() {
-        let load = |words: &[&[u8]]| {
+        let open = |words: &[&[u8]]| {
             let words = words.iter().map(|word| Box::from(*word)).collect();
-            certified_key(&file("rsa.crt"), &file("encrypted.key"), &Passwords(words)).map(drop)
+            load(&file("rsa.crt"), &file("encrypted.key"), &Passwords(words))
         };
-        assert_eq!(load(&[b"first", b"second"]), Ok(()));
+        assert_eq!(open(&[b"first", b"second"]), Ok(()));
         for words in [&[][..], &[&b"wrong"[..]]] {
-            assert!(load(words).unwrap_err().contains("bad decrypt"));
+            assert!(open(words).unwrap_err().contains("bad decrypt"));
         }
     }
 }

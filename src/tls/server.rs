@@ -2,128 +2,41 @@
 //!
 //! Mirrors `ngx_http_ssl_merge_srv_conf` and `ngx_stream_ssl_merge_srv_conf` from where they make an `SSL_CTX`.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use rustls::{
-    Connection, ServerConfig, SignatureScheme, SupportedProtocolVersion,
+    Connection, ServerConfig, SupportedProtocolVersion,
     crypto::{CryptoProvider, aws_lc_rs::default_provider},
-    server::{
-        ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache,
-        StoresServerSessions,
-    },
+    server::NoServerSessionStorage,
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
 
 use super::{
     cache::Cache,
+    certificates::{self, Certificates},
     ciphers,
-    client::{self, ClientContext},
     client_auth::{ClientAuth, Verdict},
-    pem,
-    tickets::{TicketKey, Tickets},
+    contexts::Workshop,
+    objects,
+    sessions::{self, Context, Room, Store, Zone},
+    tickets::{Keys, TicketKey, Tickets},
 };
-use crate::conf::model::{Config, Pem, Protocols, SessionCache, Ssl, UpstreamSsl};
-
-/// The contexts of a whole configuration. A clone shares them.
-#[derive(Clone, Debug, Default)]
-pub struct Contexts {
-    /// By address of the settings, which the configuration keeps.
-    servers: Arc<HashMap<usize, Arc<ServerContext>>>,
-    /// Likewise for proxies.
-    clients: Arc<HashMap<usize, Arc<ClientContext>>>,
-    random: Option<TicketKey>,
-}
-
-impl Contexts {
-    /// Loads everything that the servers of `config` name. `older` are those before a reload: their tickets stay good. The
-    /// error is nginx's message.
-    pub fn new(config: &Config, older: Option<&Self>) -> Result<Self, String> {
-        let known = older.and_then(|older| older.random.clone());
-        let random = known.or_else(TicketKey::random);
-        let http = config
-            .http
-            .iter()
-            .flat_map(|http| &http.servers)
-            .map(|server| &server.ssl);
-        let streams = config.stream.iter().flat_map(|stream| &stream.servers);
-        let mut servers = HashMap::new();
-        for ssl in http.chain(streams.map(|server| &server.ssl)) {
-            if ssl.is_usable() && !servers.contains_key(&address(ssl)) {
-                let context = ServerContext::new(ssl, random.as_ref())?;
-                servers.insert(address(ssl), Arc::new(context));
-            }
-        }
-        Ok(Self {
-            servers: Arc::new(servers),
-            clients: Arc::new(clients(config)?),
-            random,
-        })
-    }
-
-    /// The context of these settings; None when a server cannot take part in handshakes.
-    pub fn server(&self, ssl: &Arc<Ssl>) -> Option<&Arc<ServerContext>> {
-        self.servers.get(&address(ssl))
-    }
-
-    /// The context of these settings of a proxy; None where nothing goes out over TLS.
-    pub fn client(&self, ssl: &Arc<UpstreamSsl>) -> Option<&Arc<ClientContext>> {
-        self.clients.get(&address(ssl))
-    }
-}
-
-/// Contexts of all proxies that may speak TLS.
-fn clients(config: &Config) -> Result<HashMap<usize, Arc<ClientContext>>, String> {
-    let mut wanted: Vec<Arc<UpstreamSsl>> = Vec::new();
-    if let Some(http) = &config.http {
-        http.each_location(&mut |location| {
-            let proxy = location.grpc.as_ref().unwrap_or(&location.proxy);
-            if proxy.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
-                wanted.push(proxy.ssl.clone());
-            }
-        });
-    }
-    let streams = config.stream.iter().flat_map(|stream| &stream.servers);
-    let streams = streams.map(|server| &server.proxy.ssl);
-    wanted.extend(streams.filter(|ssl| ssl.enabled).cloned());
-    let mut clients = HashMap::new();
-    let mut known: Vec<(Arc<UpstreamSsl>, Arc<ClientContext>)> = Vec::new();
-    let mut caches: Vec<Arc<Cache>> = Vec::new();
-    for ssl in wanted {
-        // Blocks that inherit the directive share what is kept.
-        let cache = ssl.certificate_cache.map(|rule| {
-            let known = caches.iter().find(|cache| cache.rule() == rule);
-            let cache = known.cloned().unwrap_or_else(|| Arc::new(Cache::new(rule)));
-            caches.push(cache.clone());
-            cache
-        });
-        let alike = known
-            .iter()
-            .find(|(other, _)| client::is_alike(other, &ssl));
-        let context = match alike {
-            Some((_, context)) => context.clone(),
-            None => Arc::new(ClientContext::new(&ssl, cache)?),
-        };
-        clients.insert(address(&ssl), context.clone());
-        known.push((ssl, context));
-    }
-    Ok(clients)
-}
-
-fn address<T>(settings: &Arc<T>) -> usize {
-    Arc::as_ptr(settings).addr()
-}
+use crate::conf::model::{Protocols, SessionCache, Ssl};
 
 /// What a server's handshakes are made of.
 pub struct ServerContext {
     config: Arc<ServerConfig>,
     /// The same with HTTP/2.
     with_http2: Arc<ServerConfig>,
-    /// The same with `ssl_alpn`.
-    of_stream: Arc<ServerConfig>,
     auth: Option<ClientAuth>,
     /// No handshake comes to a good end (`ssl_reject_handshake`).
     pub rejects: bool,
+    /// Certificates are known for each connection only: their names have variables.
+    pub is_dynamic: bool,
+    /// What is kept of these.
+    cache: Option<Arc<Cache>>,
+    speaks_tls13: bool,
 }
 
 impl fmt::Debug for ServerContext {
@@ -136,20 +49,19 @@ impl fmt::Debug for ServerContext {
 
 /// What a server of `http` can speak, and clients may offer.
 const HTTP1: [&[u8]; 3] = [b"http/1.1", b"http/1.0", b"http/0.9"];
+/// How much a client may send before the handshake is over, bytes (`NGX_SSL_BUFSIZE`).
+const EARLY_DATA: u32 = 16384;
+/// How many sessions are kept for early data where nothing is said, as many as OpenSSL's own cache has.
+const SESSIONS: usize = 20480;
 
 impl ServerContext {
-    fn new(ssl: &Ssl, random: Option<&TicketKey>) -> Result<Self, String> {
-        let mut keys = Vec::new();
-        for (certificate, key) in ssl.certificates() {
-            let (Some(certificate), Some(key)) = (certificate.as_literal(), key.as_literal())
-            else {
-                continue;
-            };
-            let key = Pem::key(key, &ssl.directory);
-            let certificate = Pem::new(certificate, &ssl.directory);
-            let certified = pem::certified_key(&certificate, &key, &ssl.passwords)?;
-            keys.push(Arc::new(certified));
-        }
+    /// Loads what the settings of a server name; `realm` is its part of the configuration. The error is nginx's message.
+    pub(super) fn new(
+        realm: &'static str,
+        ssl: &Ssl,
+        workshop: &Workshop<'_>,
+    ) -> Result<Self, String> {
+        let keys = certificates::fixed(ssl, workshop.loader)?;
         let provider = provider(
             &ssl.ciphers,
             ssl.ciphersuites.as_deref(),
@@ -159,27 +71,24 @@ impl ServerContext {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions(ssl.protocols)?)
             .map_err(|error| format!("SSL_CTX_new() failed (SSL: {error})"))?;
-        let (auth, builder) = match ClientAuth::new(ssl)? {
+        let (auth, told, builder) = match ClientAuth::new(ssl, workshop.loader)? {
             Some((auth, verifier)) => (
                 Some(auth),
+                verifier.told().to_vec(),
                 builder.with_client_cert_verifier(Arc::new(verifier)),
             ),
-            None => (None, builder.with_no_client_auth()),
+            None => (None, Vec::new(), builder.with_no_client_auth()),
         };
+        let context = sessions::context(realm, ssl, &keys, &told);
         let mut config = builder.with_cert_resolver(Arc::new(Certificates(keys)));
         config.ignore_client_order = ssl.prefer_server_ciphers;
         config.max_fragment_size = Some(ssl.buffer_size.clamp(64, 16384) + 5);
-        config.session_storage = sessions(ssl);
-        config.send_tls13_tickets = 2;
-        if ssl.session_tickets {
-            config.ticketer = Arc::new(Tickets {
-                keys: ticket_keys(ssl, random)?,
-                lifetime: ssl.session_timeout,
-            });
-        }
-        let (mut with_http2, mut of_stream) = (config.clone(), config.clone());
-        of_stream.alpn_protocols = ssl.alpn.iter().map(|name| name.to_vec()).collect();
-        config.alpn_protocols = HTTP1.map(<[u8]>::to_vec).to_vec();
+        resumption(&mut config, ssl, (realm, context), workshop)?;
+        let mut with_http2 = config.clone();
+        config.alpn_protocols = match realm {
+            "HTTP" => HTTP1.map(<[u8]>::to_vec).to_vec(),
+            _ => ssl.alpn.iter().map(|name| name.to_vec()).collect(),
+        };
         with_http2.alpn_protocols = std::iter::once(&b"h2"[..])
             .chain(HTTP1)
             .map(<[u8]>::to_vec)
@@ -187,9 +96,11 @@ impl ServerContext {
         Ok(Self {
             config: Arc::new(config),
             with_http2: Arc::new(with_http2),
-            of_stream: Arc::new(of_stream),
             auth,
             rejects: ssl.reject_handshake,
+            is_dynamic: ssl.is_dynamic(),
+            cache: workshop.certificates(ssl),
+            speaks_tls13: ssl.protocols.tls13,
         })
     }
 
@@ -201,46 +112,90 @@ impl ServerContext {
         })
     }
 
-    /// For handshakes of a server of `stream`.
-    pub fn stream(&self) -> Arc<ServerConfig> {
-        self.of_stream.clone()
-    }
-
-    /// For handshakes of a server of `http`.
-    pub fn http(&self, http2: bool) -> Arc<ServerConfig> {
+    /// For handshakes.
+    pub fn config(&self, http2: bool) -> Arc<ServerConfig> {
         if http2 {
             self.with_http2.clone()
         } else {
             self.config.clone()
         }
     }
+
+    /// For the handshake of one connection, whose certificates and keys are called so; `now` is in seconds of the day's
+    /// clock. The error is nginx's message.
+    pub fn config_with(
+        &self,
+        ssl: &Ssl,
+        names: &[(Vec<u8>, Vec<u8>)],
+        http2: bool,
+        now: i64,
+    ) -> Result<Arc<ServerConfig>, String> {
+        let certified = |(certificate, key): &(Vec<u8>, Vec<u8>)| {
+            let (certificate, key) = certificates::sources(ssl, certificate, key);
+            let found = match &self.cache {
+                None => objects::certified_key(&certificate, &key, &ssl.passwords),
+                Some(cache) => cache.certified_key(&certificate, &key, &ssl.passwords, now),
+            };
+            found.map(Arc::new)
+        };
+        let keys: Vec<Arc<CertifiedKey>> = names.iter().map(certified).collect::<Result<_, _>>()?;
+        let mut config = ServerConfig::clone(&self.config(http2));
+        config.cert_resolver = Arc::new(Certificates(keys));
+        Ok(Arc::new(config))
+    }
+
+    pub(super) fn speaks_tls13(&self) -> bool {
+        self.speaks_tls13
+    }
 }
 
-fn ticket_keys(ssl: &Ssl, random: Option<&TicketKey>) -> Result<Vec<TicketKey>, String> {
-    if ssl.session_ticket_keys.is_empty() {
-        return Ok(random.cloned().into_iter().collect());
+/// Sets how sessions are resumed: by tickets, or kept here.
+fn resumption(
+    config: &mut ServerConfig,
+    ssl: &Ssl,
+    (realm, context): (&'static str, Context),
+    workshop: &Workshop<'_>,
+) -> Result<(), String> {
+    let zone = workshop.zone(realm, ssl);
+    config.send_tls13_tickets = 2;
+    // DIFFERS(early-data): a session brings early data once, so that nobody can send it again; nginx lets that happen.
+    if ssl.early_data {
+        config.max_early_data_size = EARLY_DATA;
+        config.send_half_rtt_data = true;
+        let own = || Arc::new(Zone::new(Room::Sessions(SESSIONS)));
+        config.session_storage = Arc::new(Store {
+            zone: Some(zone.unwrap_or_else(own)),
+            context,
+            lifetime: ssl.session_timeout,
+        });
+        return Ok(());
     }
-    ssl.session_ticket_keys
-        .iter()
-        .map(TicketKey::read)
-        .collect()
+    if ssl.session_cache == SessionCache::Off {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+    } else {
+        config.session_storage = Arc::new(Store {
+            zone,
+            context,
+            lifetime: ssl.session_timeout,
+        });
+    }
+    if ssl.session_tickets {
+        config.ticketer = Arc::new(Tickets {
+            keys: ticket_keys(ssl, workshop)?,
+            context,
+            lifetime: ssl.session_timeout,
+        });
+    }
+    Ok(())
 }
 
-/// Where sessions without tickets are kept.
-fn sessions(ssl: &Ssl) -> Arc<dyn StoresServerSessions> {
-    let builtin = match ssl.session_cache {
-        SessionCache::Builtin(count) => count,
-        SessionCache::Off | SessionCache::None | SessionCache::ZoneOnly => 0,
-    };
-    // nginx keeps some 4000 sessions in a megabyte.
-    let zone = ssl
-        .session_zone
-        .as_ref()
-        .map_or(0, |zone| usize::try_from(zone.size / 256).unwrap_or(0));
-    match builtin.max(zone) {
-        0 => Arc::new(NoServerSessionStorage {}),
-        count => ServerSessionMemoryCache::new(count),
-    }
+fn ticket_keys(ssl: &Ssl, workshop: &Workshop<'_>) -> Result<Keys, String> {
+    let files = ssl.session_ticket_keys.iter().map(TicketKey::read);
+    let fixed: Vec<TicketKey> = files.collect::<Result<_, _>>()?;
+    Ok(match &workshop.keyring {
+        Some(keyring) if fixed.is_empty() => Keys::Renewed(keyring.clone()),
+        _ => Keys::Fixed(fixed),
+    })
 }
 
 /// The versions of TLS that are asked for and that there are.
@@ -281,20 +236,4 @@ pub(super) fn provider(
     provider.kx_groups = ciphers::groups(curves)
         .ok_or_else(|| format!("SSL_CTX_set1_curves_list(\"{curves}\") failed"))?;
     Ok(provider)
-}
-
-/// The certificates of a server; which of them a client gets depends on what signatures it knows. Of two with keys of one
-/// kind the later counts.
-#[derive(Debug)]
-struct Certificates(Vec<Arc<CertifiedKey>>);
-
-impl ResolvesServerCert for Certificates {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let offered = hello.signature_schemes();
-        let fits = |scheme: &SignatureScheme| {
-            let mut keys = self.0.iter().rev();
-            keys.find(|certified| certified.key.choose_scheme(&[*scheme]).is_some())
-        };
-        offered.iter().find_map(fits).or(self.0.last()).cloned()
-    }
 }

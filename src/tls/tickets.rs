@@ -1,14 +1,17 @@
-//! Session tickets: sealed with the keys of `ssl_session_ticket_key`, or with random ones that outlive a reload.
+//! Session tickets: sealed with the keys of `ssl_session_ticket_key`, or with those of a [`Keyring`].
+//!
+//! A ticket is good where it was made: for servers with the same certificates that ask clients for the same ones
+//! (`ngx_ssl_session_id_context`).
 
 use std::{fmt, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
     digest::{SHA256, digest},
-    rand,
 };
 use rustls::server::ProducesTickets;
 
+use super::{keyring::Keyring, notes, sessions::Context};
 use crate::common::{clock, errno::Errno};
 
 /// A key: its name, which tickets begin with, and the secret.
@@ -29,19 +32,13 @@ impl fmt::Debug for TicketKey {
 
 impl TicketKey {
     /// Of the bytes of a key file: 16 of its name, the others are secret.
-    fn new(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let (name, secret) = bytes.split_first_chunk()?;
         let key = RandomizedNonceKey::new(&AES_256_GCM, digest(&SHA256, secret).as_ref()).ok()?;
         Some(Self {
             name: *name,
             secret: Arc::new(key),
         })
-    }
-
-    pub(super) fn random() -> Option<Self> {
-        let mut bytes = [0; 48];
-        rand::fill(&mut bytes).ok()?;
-        Self::new(&bytes)
     }
 
     /// Of a file. The error is nginx's message.
@@ -56,12 +53,75 @@ impl TicketKey {
     }
 }
 
+/// Where keys come from.
+#[derive(Debug)]
+pub(super) enum Keys {
+    /// Files.
+    Fixed(Vec<TicketKey>),
+    /// Made here, and renewed with time.
+    Renewed(Arc<Keyring>),
+}
+
 /// Seals with the first key, opens with any.
-// DIFFERS(tickets): nginx's are in OpenSSL's form, and random keys of a zone are renewed with time.
+// DIFFERS(tickets): nginx's are in OpenSSL's form.
 #[derive(Debug)]
 pub(super) struct Tickets {
-    pub(super) keys: Vec<TicketKey>,
+    pub(super) keys: Keys,
+    pub(super) context: Context,
     pub(super) lifetime: Duration,
+}
+
+/// What is sealed has a multiple of this size, bytes.
+const PADDED: usize = 128;
+
+/// How long a ticket may live at most, seconds (RFC 8446, section 4.6.1).
+const WEEK: u32 = 7 * 86400;
+
+impl Tickets {
+    fn with_keys<T>(&self, now: i64, with: impl FnOnce(&[TicketKey]) -> T) -> T {
+        match &self.keys {
+            Keys::Fixed(keys) => with(keys),
+            Keys::Renewed(ring) => with(&ring.keys(now)),
+        }
+    }
+
+    /// What is sealed with a ticket but not in it.
+    fn bound(&self, name: &[u8; NAME]) -> Aad<Vec<u8>> {
+        Aad::from([&name[..], &self.context[..]].concat())
+    }
+
+    fn seal(&self, plain: &[u8], now: i64) -> Option<Vec<u8>> {
+        let key = self.with_keys(now, |keys| keys.first().cloned())?;
+        let length = u16::try_from(plain.len()).ok()?;
+        let mut sealed = [&now.to_be_bytes()[..], &length.to_be_bytes(), plain].concat();
+        // Its size does not tell what is in it.
+        sealed.resize(sealed.len().next_multiple_of(PADDED), 0);
+        let bound = self.bound(&key.name);
+        let nonce = key
+            .secret
+            .seal_in_place_append_tag(bound, &mut sealed)
+            .ok()?;
+        Some([&key.name[..], nonce.as_ref(), &sealed].concat())
+    }
+
+    fn open(&self, cipher: &[u8], now: i64) -> Option<Vec<u8>> {
+        let (name, rest) = cipher.split_first_chunk::<NAME>()?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE>()?;
+        let key = self.with_keys(now, |keys| {
+            keys.iter().find(|key| key.name == *name).cloned()
+        })?;
+        let mut plain = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let opened = key
+            .secret
+            .open_in_place(nonce, self.bound(name), &mut plain);
+        let (begun, rest) = opened.ok()?.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let plain = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
+        let age = now.saturating_sub(i64::from_be_bytes(*begun));
+        let is_old = u64::try_from(age).is_ok_and(|age| age > self.lifetime.as_secs());
+        (!is_old).then(|| plain.to_vec())
+    }
 }
 
 impl ProducesTickets for Tickets {
@@ -70,35 +130,17 @@ impl ProducesTickets for Tickets {
     }
 
     fn lifetime(&self) -> u32 {
-        u32::try_from(self.lifetime.as_secs()).unwrap_or(u32::MAX)
+        let seconds = u32::try_from(self.lifetime.as_secs());
+        seconds.map_or(WEEK, |seconds| seconds.min(WEEK))
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        let key = self.keys.first()?;
-        let mut sealed = [&clock::wall().secs.to_be_bytes()[..], plain].concat();
-        let nonce = key
-            .secret
-            .seal_in_place_append_tag(Aad::from(&key.name), &mut sealed)
-            .ok()?;
-        Some([&key.name[..], nonce.as_ref(), &sealed].concat())
+        notes::ticket();
+        self.seal(plain, clock::wall().secs)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        let (name, rest) = cipher.split_first_chunk::<NAME>()?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE>()?;
-        let key = self.keys.iter().find(|key| key.name == *name)?;
-        let mut plain = sealed.to_vec();
-        let opened = key.secret.open_in_place(
-            Nonce::assume_unique_for_key(*nonce),
-            Aad::from(name),
-            &mut plain,
-        );
-        let (begun, plain) = opened.ok()?.split_first_chunk()?;
-        let age = clock::wall()
-            .secs
-            .saturating_sub(i64::from_be_bytes(*begun));
-        let is_old = u64::try_from(age).is_ok_and(|age| age > self.lifetime.as_secs());
-        (!is_old).then(|| plain.to_vec())
+        self.open(cipher, clock::wall().secs)
     }
 }
 
@@ -106,13 +148,17 @@ impl ProducesTickets for Tickets {
 mod tests {
     use super::*;
 
+    fn tickets(keys: &[TicketKey]) -> Tickets {
+        Tickets {
+            keys: Keys::Fixed(keys.to_vec()),
+            context: [1; 32],
+            lifetime: Duration::from_secs(10),
+        }
+    }
+
     #[test]
     fn old_keys_open_and_the_first_seals() {
-        let keys = [TicketKey::random().unwrap(), TicketKey::random().unwrap()];
-        let tickets = |keys: &[TicketKey]| Tickets {
-            keys: keys.to_vec(),
-            lifetime: Duration::from_mins(5),
-        };
+        let keys = [[1; 48], [2; 48]].map(|bytes| TicketKey::new(&bytes).unwrap());
         let old = tickets(&keys[1..]).encrypt(b"secret").unwrap();
         let both = tickets(&keys);
         assert_eq!(both.decrypt(&old).as_deref(), Some(&b"secret"[..]));
@@ -125,24 +171,17 @@ mod tests {
     }
 
     #[test]
-    fn old_tickets_are_worth_nothing() {
-        let keys = vec![TicketKey::random().unwrap()];
-        let sealed = |ago: i64| {
-            let begun = (clock::wall().secs - ago).to_be_bytes();
-            let mut sealed = [&begun[..], b"x"].concat();
-            let key = &keys[0];
-            let nonce = key
-                .secret
-                .seal_in_place_append_tag(Aad::from(&key.name), &mut sealed)
-                .unwrap();
-            [&key.name[..], nonce.as_ref(), &sealed].concat()
+    fn tickets_end_and_are_good_in_one_place() {
+        let keys = [TicketKey::new(&[1; 48]).unwrap()];
+        let own = tickets(&keys);
+        let ticket = own.seal(b"x", 100).unwrap();
+        assert_eq!(own.open(&ticket, 110).as_deref(), Some(&b"x"[..]));
+        assert_eq!(own.open(&ticket, 111), None);
+        let other = Tickets {
+            context: [2; 32],
+            ..tickets(&keys)
         };
-        let tickets = Tickets {
-            keys: keys.clone(),
-            lifetime: Duration::from_secs(10),
-        };
-        assert_eq!(tickets.decrypt(&sealed(5)).as_deref(), Some(&b"x"[..]));
-        assert_eq!(tickets.decrypt(&sealed(20)), None);
+        assert_eq!(other.open(&ticket, 100), None);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub fn handshake_failure(error: &io::Error) -> String {
 pub fn failure(call: &str, error: &io::Error) -> String {
     match tls_error(error) {
         None => format!("{call} failed ({})", Errno(error)),
+        // It is nginx's own.
+        Some(Error::General(text)) => text.clone(),
         Some(error) => {
             let call = if call == "recv()" {
                 "SSL_read()"

@@ -44,5 +44,6 @@ mod stream_udp;
 mod stream_udp_life;
 mod timeouts;
 mod tls;
+mod tls_certificates;
 mod tls_upstream;
 mod upgrade;

@@ -49,6 +49,8 @@ pub struct Main {
     pub worker_priority: i32,
     /// `working_directory`
     pub working_directory: Option<PathBuf>,
+    /// `ssl_object_cache_inheritable`: what has not changed of certificates, keys and lists goes on over a reload.
+    pub object_cache_inheritable: bool,
     /// `env` lines: name, and a value when one is given.
     pub env: Vec<(String, Option<String>)>,
     /// Whether some `proxy_bind` is `transparent`, which takes a capability.

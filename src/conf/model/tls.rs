@@ -20,8 +20,8 @@ layered! {
         certificate: Vec<PemName> = Vec::new(),
         /// `ssl_certificate_key`, in order; there are at least as many as certificates.
         certificate_key: Vec<PemName> = Vec::new(),
-        /// `ssl_certificate_cache`; None = `off`.
-        certificate_cache: Option<CertificateCache> = None,
+        /// `ssl_certificate_cache`; None = `off`. Blocks that inherit it share what is kept.
+        certificate_cache: Option<Arc<CertificateCache>> = None,
         /// `ssl_certificate_compression`
         certificate_compression: bool = false,
         /// `ssl_ech_file`: not supported, as in an nginx whose OpenSSL cannot do it either.
@@ -133,7 +133,7 @@ layered! {
         /// `proxy_ssl_certificate_key`; there where a certificate is.
         certificate_key: Option<PemName> = None,
         /// `proxy_ssl_certificate_cache`; None = `off`.
-        certificate_cache: Option<CertificateCache> = None,
+        certificate_cache: Option<Arc<CertificateCache>> = None,
         /// `proxy_ssl_password_file`
         passwords: Passwords = Passwords::default(),
         /// `proxy_ssl_protocols`

@@ -213,13 +213,14 @@ pub(super) const ROWS: &[Row] = &[
         "Names a hardware accelerator for OpenSSL; a warning says that it is not used.",
     )
     .differs(&["engines"]),
-    Row::accepted(
+    Row::new(
         "ssl_object_cache_inheritable",
         MAIN,
         FLAG,
-        flag_once,
-        "Lets nginx keep unchanged certificates over a reload.",
-    ),
+        |r, s| flag(&mut r.main.object_cache_inheritable, s),
+        "Keeps unchanged certificates, keys and lists over a reload.",
+    )
+    .default("on"),
     Row::accepted(
         "quic_bpf",
         MAIN,

@@ -156,7 +156,7 @@ const PROTOCOLS: [Bit<Protocols>; 6] = [
 pub(super) fn certificate_cache(
     reader: &mut Reader,
     statement: &Statement,
-    slot: Place<Option<CertificateCache>>,
+    slot: Place<Option<Arc<CertificateCache>>>,
 ) -> Result<(), Problem> {
     unset(slot(reader).as_ref())?;
     let mut cache = CertificateCache {
@@ -174,7 +174,7 @@ pub(super) fn certificate_cache(
             statement.name
         )));
     }
-    *slot(reader) = Some((!off).then_some(cache));
+    *slot(reader) = Some((!off).then(|| cache.into()));
     Ok(())
 }
 

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Client {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
+    /// It has sent something before the handshake was over, and nothing since.
+    early: bool,
     unread: Vec<u8>,
 }
 
@@ -28,6 +30,7 @@ impl Client {
         Self {
             stream,
             tls: None,
+            early: false,
             unread: Vec::new(),
         }
     }
@@ -48,12 +51,58 @@ impl Client {
         Ok(self)
     }
 
+    /// Sends `bytes` before the handshake is over, which goes on when something else is sent.
+    ///
+    /// # Panics
+    /// When there is no session in which that is allowed.
+    pub(crate) fn secure_early(
+        mut self,
+        name: &'static str,
+        config: &Arc<ClientConfig>,
+        bytes: &[u8],
+    ) -> Self {
+        let name = ServerName::try_from(name).unwrap();
+        let mut tls = ClientConnection::new(config.clone(), name).unwrap();
+        tls.early_data().unwrap().write_all(bytes).unwrap();
+        while tls.wants_write() {
+            tls.write_tls(&mut self.stream).unwrap();
+        }
+        self.early = true;
+        self.tls = Some(Box::new(tls));
+        self
+    }
+
+    /// Goes on with the handshake.
+    pub(crate) fn finish_handshake(&mut self) {
+        self.early = false;
+        let tls = self.tls.as_mut().expect("it is secure");
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream).unwrap();
+        }
+    }
+
+    /// Reads an answer without a word.
+    fn read_early(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let tls = self.tls.as_mut().expect("it is secure");
+        loop {
+            match tls.reader().read(buf) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            tls.read_tls(&mut self.stream)?;
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+
     /// What was agreed on.
     pub(crate) fn tls(&self) -> &ClientConnection {
         self.tls.as_ref().expect("it is secure")
     }
 
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.early {
+            return self.read_early(buf);
+        }
         match &mut self.tls {
             None => self.stream.read(buf),
             Some(tls) => match rustls::Stream::new(&mut **tls, &mut self.stream).read(buf) {
@@ -71,6 +120,7 @@ impl Client {
 
     /// Sends bytes. A program that has closed already is seen when reading.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.early = false;
         match &mut self.tls {
             None => self.stream.write_all(bytes.as_ref()).ok(),
             Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream)
@@ -85,6 +135,7 @@ impl Client {
         Self {
             stream: self.stream.try_clone().unwrap(),
             tls: None,
+            early: false,
             unread: Vec::new(),
         }
     }
