@@ -174,7 +174,7 @@ impl Io {
     /// Looks at what has arrived, at most `limit` bytes, without taking it, in an empty `buf`; it gets memory only when
     /// there is something. 0 is the end of the stream.
     pub fn poll_peek(
-        &self,
+        &mut self,
         buf: &mut Buf,
         limit: usize,
         cx: &mut Context<'_>,
@@ -184,12 +184,15 @@ impl Io {
 
     /// As [`poll_peek`](Self::poll_peek), once more than `seen` bytes have arrived, or the end after them.
     pub fn poll_peek_beyond(
-        &self,
+        &mut self,
         seen: usize,
         buf: &mut Buf,
         limit: usize,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        if let Self::Tls(tls) = self {
+            return tls.poll_peek((seen, limit), buf, cx);
+        }
         let mut is_old = false;
         loop {
             ready!(self.poll_read_ready(cx))?;

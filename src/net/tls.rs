@@ -23,8 +23,9 @@ pub struct TlsIo {
     tls: Connection,
     /// How many bytes of the caller's are records that the socket has not taken yet.
     sealed: usize,
-    /// What the client has sent before the handshake was over.
-    early: Buf,
+    /// Decrypted bytes that are out of `tls` and not read yet: those that came before the handshake was over, and those that
+    /// were looked at.
+    ahead: Buf,
     /// Decrypted bytes wait in `tls`.
     has_plain: bool,
     /// The socket has ended.
@@ -76,7 +77,7 @@ impl TlsIo {
             io,
             tls,
             sealed: 0,
-            early: Buf::default(),
+            ahead: Buf::default(),
             has_plain: false,
             has_ended: false,
             has_failed: false,
@@ -103,7 +104,7 @@ impl TlsIo {
 
     /// Whether a read has something at once.
     pub(super) fn has_plain(&self) -> bool {
-        self.has_plain || self.has_ended || !self.early.is_empty()
+        self.has_plain || self.has_ended || !self.ahead.is_empty()
     }
 
     /// Whether the handshake goes on, while what has come already is answered.
@@ -114,7 +115,7 @@ impl TlsIo {
     /// Takes part in the handshake until it is over, or there is something to answer. The error of a handshake that failed is
     /// an [`rustls::Error`] inside.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.tls.is_handshaking() && self.early.is_empty() {
+        while self.tls.is_handshaking() && self.ahead.is_empty() {
             ready!(self.poll_send(cx))?;
             if !self.tls.is_handshaking() {
                 break;
@@ -146,9 +147,9 @@ impl TlsIo {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes)?;
         if !bytes.is_empty() {
-            self.early.compact();
-            self.early.grow(self.early.len() + bytes.len());
-            self.early.extend(&bytes);
+            self.ahead.compact();
+            self.ahead.grow(self.ahead.len() + bytes.len());
+            self.ahead.extend(&bytes);
         }
         Ok(())
     }
@@ -160,12 +161,12 @@ impl TlsIo {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            if !self.early.is_empty() {
-                let n = self.early.len().min(buf.remaining());
-                buf.put_slice(&self.early.filled()[..n]);
-                self.early.consume(n);
-                if self.early.is_empty() {
-                    self.early = Buf::default();
+            if !self.ahead.is_empty() {
+                let n = self.ahead.len().min(buf.remaining());
+                buf.put_slice(&self.ahead.filled()[..n]);
+                self.ahead.consume(n);
+                if self.ahead.is_empty() {
+                    self.ahead = Buf::default();
                 }
                 return Poll::Ready(Ok(()));
             }
@@ -185,6 +186,46 @@ impl TlsIo {
             }
             ready!(self.poll_receive(cx))?;
         }
+    }
+
+    /// Looks at decrypted bytes, at most `limit`, once there are more than `seen`, or at the end, which is 0; they are still to
+    /// be read.
+    pub(super) fn poll_peek(
+        &mut self,
+        (seen, limit): (usize, usize),
+        buf: &mut Buf,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let n = self.ahead.len().min(limit);
+            if n > seen {
+                *buf = Buf::with_capacity(limit);
+                buf.extend(&self.ahead.filled()[..n]);
+                return Poll::Ready(Ok(n));
+            }
+            self.ahead.compact();
+            self.ahead.grow(limit.max(seen + 1));
+            match self.tls.reader().read(self.ahead.spare()) {
+                Ok(0) => return Poll::Ready(Ok(0)),
+                Ok(n) => {
+                    self.ahead.advance(n);
+                    // A short read has emptied it.
+                    self.has_plain = self.ahead.spare().is_empty();
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_plain = false,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Poll::Ready(Ok(0));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            ready!(self.poll_receive(cx))?;
+        }
+    }
+
+    /// Whether bytes are out of TLS that nobody has read.
+    pub fn has_ahead(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// Writes bytes; ready when their records are written.

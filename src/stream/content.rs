@@ -18,7 +18,7 @@ use crate::{
         address::{UrlOptions, parse_url},
         model::{Level, PassAddr, StreamHandler},
     },
-    net::Io,
+    net::{Io, TlsIo},
     vars::Template,
 };
 
@@ -96,6 +96,13 @@ async fn send(s: &mut Session<'_, Io>, text: &Template) -> u16 {
 /// `pass`
 fn pass(s: &mut Session<'_, Io>, addr: &PassAddr) -> End {
     s.action = Action::Passing;
+    if s.downstream.tls().is_some_and(TlsIo::has_ahead) {
+        s.log(
+            Level::Error,
+            format_args!("cannot pass connection with preread data"),
+        );
+        return End::Status(500);
+    }
     let addr = match addr {
         PassAddr::Fixed(addr) => addr.clone(),
         PassAddr::Variable(template) => {

@@ -9,6 +9,7 @@ mod certificates;
 mod ciphers;
 mod client;
 mod client_auth;
+mod compress;
 mod contexts;
 mod greeting;
 mod keyring;

@@ -17,6 +17,7 @@ use super::{
     certificates::{self, Certificates},
     ciphers,
     client_auth::{ClientAuth, Verdict},
+    compress::Zlib,
     contexts::Workshop,
     objects,
     sessions::{self, Context, Room, Store, Zone},
@@ -84,6 +85,9 @@ impl ServerContext {
         config.ignore_client_order = ssl.prefer_server_ciphers;
         config.max_fragment_size = Some(ssl.buffer_size.clamp(64, 16384) + 5);
         resumption(&mut config, ssl, (realm, context), workshop)?;
+        if ssl.certificate_compression && !ssl.is_dynamic() {
+            config.cert_compressors = vec![&Zlib];
+        }
         let mut with_http2 = config.clone();
         config.alpn_protocols = match realm {
             "HTTP" => HTTP1.map(<[u8]>::to_vec).to_vec(),

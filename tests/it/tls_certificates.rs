@@ -1,12 +1,20 @@
 //! Certificates that are chosen for each connection, what is kept of them, and of sessions.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    io::Read as _,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use data_encoding::BASE64;
 use nix::sys::signal::Signal;
 use rustls::{
-    ClientConfig,
+    CertificateCompressionAlgorithm, ClientConfig,
     client::Resumption,
+    compress::{CertDecompressor, DecompressionFailed},
     pki_types::{CertificateDer, pem::PemObject as _},
     version::{TLS12, TLS13},
 };
@@ -361,4 +369,67 @@ fn early_data() {
     });
     let texts = [seen.0, seen.1, seen.2, seen.4];
     assert_eq!(texts, ["none 0", "1 0", "none 0", "1 0"]);
+}
+
+/// Opens certificates, and counts how many.
+#[derive(Debug, Default)]
+struct Opener(AtomicUsize);
+
+impl CertDecompressor for Opener {
+    fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(), DecompressionFailed> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let mut decoder = flate2::read::ZlibDecoder::new(input);
+        decoder.read_exact(output).map_err(|_| DecompressionFailed)
+    }
+
+    fn algorithm(&self) -> CertificateCompressionAlgorithm {
+        CertificateCompressionAlgorithm::Zlib
+    }
+}
+
+/// Certificates are compressed for clients that know how, where that is wanted. The oracle's OpenSSL does not do it.
+#[test]
+fn certificates_are_compressed() {
+    let conf = with_certificates(
+        "
+        ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/rsa.key;
+        server { listen {{listen}} ssl; ssl_certificate_compression on; location / { return 200; } }
+        server { listen {{listen2}} ssl; location / { return 200; } }",
+    );
+    let counts = ours(&conf, |s: &mut Subject| {
+        ["listen", "listen2"].map(|place| {
+            let opener: &'static Opener = Box::leak(Box::default());
+            let mut config = client(&[&TLS13], &[]).as_ref().clone();
+            config.cert_decompressors = vec![opener];
+            let conn = s.connect_to(place).secure("localhost", &Arc::new(config));
+            assert_eq!(shown(&conn.unwrap()), "rsa");
+            opener.0.load(Ordering::Relaxed)
+        })
+    });
+    assert_eq!(counts, [1, 0]);
+}
+
+/// What was looked at inside TLS is still to be read, and is not passed on to another listener.
+#[test]
+fn prereading_inside_tls() {
+    let conf = with_certificates("
+        stream { ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/rsa.key; ssl_preread on;
+            log_format f '$status $ssl_preread_protocol'; access_log {{dir}}/f.log f;
+            server { listen {{listen}} ssl; proxy_pass {{a}}; proxy_half_close on; }
+            server { listen {{listen2}} ssl; pass {{listen3}}; }
+            server { listen {{listen3}}; ssl_preread off; return passed; } }");
+    both(&conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            let text = conn.rest();
+            conn.write(text);
+        });
+        let config = client(&[&TLS13], &[]);
+        let texts = ["listen", "listen2"].map(|place| {
+            let mut conn = s.connect_to(place).secure("localhost", &config).unwrap();
+            conn.send("no greeting").finish();
+            conn.rest()
+        });
+        let line = s.error("preread data");
+        (texts, line, s.log("f.log", 2))
+    });
 }
