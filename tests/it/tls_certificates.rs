@@ -433,3 +433,26 @@ fn prereading_inside_tls() {
         (texts, line, s.log("f.log", 2))
     });
 }
+
+/// A connection that only waits is at most 12 KiB.
+#[test]
+fn idle_connections_are_small() {
+    const COUNT: u64 = 200;
+    let conf = with_certificates("
+        ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;
+        server { listen {{listen}} ssl; location / { return 200; } }");
+    let each = ours(&conf, |s: &mut Subject| {
+        let config = client(&[&TLS13], &[]);
+        let open = || {
+            let mut conn = s.connect().secure("localhost", &config).unwrap();
+            let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            assert_eq!(conn.send(request).response().status(), 200);
+            conn
+        };
+        let _first: Vec<Client> = (0..COUNT / 2).map(|_| open()).collect();
+        let before = s.memory();
+        let _more: Vec<Client> = (0..COUNT).map(|_| open()).collect();
+        s.memory().saturating_sub(before) / COUNT
+    });
+    assert!(each <= 12 << 10, "{each}");
+}
