@@ -257,7 +257,8 @@ fn act(
 ) -> Option<ExitCode> {
     process::warn(&startup.logs, &config.warnings);
     // nginx loads certificates while it reads.
-    let tls = match Contexts::new(&config, None) {
+    let mut warn = |text: &str| process::warn(&startup.logs, &[text.to_owned()]);
+    let tls = match Contexts::new(&config, None, &mut warn) {
         Ok(tls) => tls,
         Err(message) => {
             process::emerg(&startup.logs, &message);

@@ -10,7 +10,6 @@ mod lexer;
 mod parser;
 mod read;
 mod table;
-mod tls;
 pub(crate) mod value;
 
 use std::path::PathBuf;
@@ -37,18 +36,6 @@ pub struct LoadOptions {
 
 /// Reads the configuration that `options` point at.
 pub fn load(options: &LoadOptions) -> Result<model::Config, ConfError> {
-    let config = understand(options)?;
-    match tls::wanted(&config) {
-        Some(name) => {
-            let text = format!("headwater does not support \"{name}\" yet");
-            Err(ConfError::new(text).after(config.warnings))
-        }
-        None => Ok(config),
-    }
-}
-
-/// The same, TLS and all.
-fn understand(options: &LoadOptions) -> Result<model::Config, ConfError> {
     let tree = parser::parse(&options.file, &options.globals);
     read::Reader::read(options, tree, Names::Look)
 }

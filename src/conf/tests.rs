@@ -9,7 +9,6 @@ use std::{
 use super::{
     ConfError, LoadOptions, load, model,
     table::{self, Row, Support},
-    understand,
 };
 
 fn testdata(path: &str) -> PathBuf {
@@ -19,7 +18,7 @@ fn testdata(path: &str) -> PathBuf {
 }
 
 pub(super) fn load_file(file: &Path) -> Result<model::Config, ConfError> {
-    understand(&LoadOptions {
+    load(&LoadOptions {
         file: file.to_owned(),
         prefix: "/var/empty/".into(),
         globals: Vec::new(),

@@ -48,6 +48,7 @@ impl Live {
         let now = clock::now().millis();
         let http = config.http.as_ref();
         let rates = rates(http, snapshot.unwrap_or_default(), now);
+        tls.statuses().read(SCOPE, snapshot.unwrap_or_default());
         let snapshot = snapshot.map(|text| Snapshot::from_text(text, SCOPE));
         let groups = http
             .iter()
@@ -121,7 +122,7 @@ impl Live {
         self.main_sink
     }
 
-    /// What is known of all peers and of the rates of requests, as text for the next generation.
+    /// What is known of all peers, of the rates of requests and of clients' certificates, as text for the next generation.
     pub fn snapshot(&self) -> String {
         let now = clock::now().millis();
         let groups = self.groups.iter().map(|group| &**group);
@@ -130,6 +131,7 @@ impl Live {
         for (zone, rates) in zones.zip(&self.rates) {
             rates.write(&rates_start(zone), now, &mut text);
         }
+        self.tls.statuses().write(SCOPE, &mut text);
         text
     }
 }

@@ -6,6 +6,7 @@ use std::{
     fmt,
     future::poll_fn,
     io::{self, Read, Write},
+    pin::pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -127,6 +128,16 @@ pub async fn shake(
             (Io::Tls(tls), done)
         }
     }
+}
+
+/// Goes on with a handshake in what is behind it: waits for `rest` until `deadline`.
+pub async fn finish<T>(
+    timer: &mut Timer,
+    deadline: Now,
+    rest: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let mut rest = pin!(rest);
+    bounded(timer, deadline, |cx| rest.as_mut().poll(cx).map(Ok)).await
 }
 
 /// Ends a handshake that leads to nothing, with the alert that says why.

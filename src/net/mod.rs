@@ -9,6 +9,7 @@ mod io;
 pub mod listen;
 pub mod proxy_protocol;
 pub mod resolver;
+pub mod responder;
 mod sockopt;
 pub mod splice;
 mod timer;

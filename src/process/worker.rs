@@ -406,7 +406,8 @@ pub(super) fn load(cycle: &Cycle, startup: &Startup) -> Result<Cycle, String> {
     let read = || -> Result<_, String> {
         let config = conf::load(&startup.options).map_err(|error| error.to_string())?;
         super::warn(&cycle.logs, &config.warnings);
-        let tls = Contexts::new(&config, Some(&cycle.tls))?;
+        let mut warn = |text: &str| super::warn(&cycle.logs, &[text.to_owned()]);
+        let tls = Contexts::new(&config, Some(&cycle.tls), &mut warn)?;
         Ok((config, tls))
     };
     let (config, tls) = read().inspect_err(|message| super::emerg(&cycle.logs, message))?;

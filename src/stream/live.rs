@@ -46,6 +46,7 @@ impl Live {
     ) -> Arc<Self> {
         let now = clock::now().millis();
         let stream = config.stream.as_ref();
+        tls.statuses().read(SCOPE, snapshot.unwrap_or_default());
         let snapshot = snapshot.map(|text| Snapshot::from_text(text, SCOPE));
         let groups = stream
             .iter()
@@ -105,10 +106,12 @@ impl Live {
         self.main_sink
     }
 
-    /// What is known of all peers, as text for the next generation.
+    /// What is known of all peers and of clients' certificates, as text for the next generation.
     pub fn snapshot(&self) -> String {
         let groups = self.groups.iter().map(|group| &**group);
-        Snapshot::take(groups, clock::now().millis()).to_text(SCOPE)
+        let mut text = Snapshot::take(groups, clock::now().millis()).to_text(SCOPE);
+        self.tls.statuses().write(SCOPE, &mut text);
+        text
     }
 }
 

@@ -245,6 +245,11 @@ impl<'g, D: Downstream> Session<'g, D> {
         }
     }
 
+    /// What ends such a line.
+    pub(super) fn context(&self) -> impl fmt::Display {
+        Context(self)
+    }
+
     /// Writes a line that says everything itself.
     pub(super) fn log_plain(&self, level: Level, message: fmt::Arguments<'_>) {
         self.sink.emit(level, Some(self.number), message);

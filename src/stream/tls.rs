@@ -2,19 +2,21 @@
 //!
 //! Mirrors `ngx_stream_ssl_handler` and `ngx_stream_ssl_servername` (`stream/ngx_stream_ssl_module.c`).
 
-use std::sync::Arc;
+use std::{fmt, rc::Rc, sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
 
 use super::session::{Action, Session};
 use crate::{
     common::{buffer::Buf, clock},
-    conf::model::Level,
+    conf::model::{Level, Responder},
     net::{
         Io,
         handshake::{self, Failure, Greeted},
+        resolver::Resolver,
+        responder::{self, Way},
     },
-    tls::{Greeting, SessionId, Verdict, noted, rendered},
+    tls::{Greeting, SessionId, noted, ocsp::Doubt, rendered},
 };
 
 /// Goes through the handshake; the status with which the session ends when it fails.
@@ -37,11 +39,20 @@ pub(super) async fn shake(mut s: Box<Session<'_, Io>>) -> (Box<Session<'_, Io>>,
             let greeted = (greeted, &mut early);
             let timer = &mut moved.timer;
             let shaking = handshake::shake(moved.downstream, greeted, config, timer, deadline);
-            let ((io, done), notes) = noted(shaking).await;
+            let ((io, mut done), notes) = noted(shaking).await;
             moved.downstream = io;
             s = Box::new(moved);
+            renew_staples(&s);
+            let mut doubt = None;
+            if done.is_ok() {
+                let mut timer = std::mem::take(&mut s.timer);
+                let confirmed = handshake::finish(&mut timer, deadline, confirm(&s)).await;
+                s.timer = timer;
+                done = confirmed.map(|found| doubt = found);
+            }
             if let Some(greeting) = &mut s.tls {
                 greeting.notes = notes;
+                greeting.doubt = doubt;
             }
             done
         }
@@ -50,8 +61,8 @@ pub(super) async fn shake(mut s: Box<Session<'_, Io>>) -> (Box<Session<'_, Io>>,
         s.log(Level::Info, format_args!("{failure}"));
         500
     });
-    s.action = Action::Initializing;
     let done = done.and_then(|()| admit(&s));
+    s.action = Action::Initializing;
     (s, done)
 }
 
@@ -91,21 +102,55 @@ fn choose(s: &mut Session<'_, Io>, greeted: &Greeted) -> Result<Arc<ServerConfig
 fn admit(s: &Session<'_, Io>) -> Result<(), u16> {
     let Some(facts) = s.tls() else { return Ok(()) };
     let verdict = facts.verdict();
-    match verdict {
-        _ if verdict.passes(s.server.ssl.verify_client) => Ok(()),
-        Verdict::Bad(error) => {
-            s.log(
-                Level::Info,
-                format_args!("client SSL certificate verify error: {error}"),
-            );
-            Err(500)
-        }
-        _ => {
-            s.log(
-                Level::Info,
-                format_args!("client sent no required SSL certificate"),
-            );
-            Err(500)
-        }
+    if verdict.passes(s.server.ssl.verify_client) {
+        return Ok(());
     }
+    s.log(Level::Info, format_args!("{verdict}"));
+    Err(500)
+}
+
+/// Asks whether the client's certificate is revoked, where that is wanted.
+async fn confirm(s: &Session<'_, Io>) -> Option<Doubt> {
+    let (session, context) = (s.downstream.tls()?.session(), &s.tls.as_ref()?.context);
+    let report = |level: Level, message: fmt::Arguments<'_>| s.log_plain(level, message);
+    let way = Way {
+        resolver: resolver(s),
+        patience: None,
+        certificate: None,
+        report: &report,
+    };
+    let ask =
+        async |responder: &Responder, query: &[u8]| responder::ask(responder, query, &way).await;
+    let about = s.context();
+    context.confirm(session, ask, &report, &about).await.err()
+}
+
+/// Has the statements of `ssl_stapling` renewed that a handshake has wanted, if it is time.
+fn renew_staples(s: &Session<'_, Io>) {
+    let contexts = s.tls.iter().map(|greeting| &greeting.context);
+    for staple in contexts.flat_map(|context| context.due_staples(clock::wall().secs)) {
+        let (resolver, sink) = (resolver(s), s.live.main_sink());
+        tokio::task::spawn_local(async move {
+            let report =
+                |level: Level, message: fmt::Arguments<'_>| sink.emit(level, None, message);
+            let way = Way {
+                resolver,
+                patience: Some(STAPLING),
+                certificate: Some(staple.name()),
+                report: &report,
+            };
+            let answer = responder::ask(staple.responder(), staple.query(), &way).await;
+            staple.learn(answer, clock::wall().secs, &report);
+        });
+    }
+}
+
+/// How long a responder may take where no client waits for it.
+const STAPLING: Duration = Duration::from_mins(1);
+
+/// What resolves the names of responders, and how long that may take.
+fn resolver(s: &Session<'_, Io>) -> Option<(Rc<Resolver>, Duration)> {
+    let core = &s.server.core;
+    let resolver = s.thread.resolvers.get(core.resolver.as_ref()?);
+    Some((resolver, core.resolver_timeout))
 }

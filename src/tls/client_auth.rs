@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ngx_ssl_client_certificate`, and `ngx_ssl_verify_callback`, which lets every handshake go on.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
@@ -16,14 +16,46 @@ use x509_parser::parse_x509_certificate;
 use super::{
     notes,
     objects::Loader,
+    ocsp::{Cache, Clients, Doubt},
     verify::{Purpose, Trust, VerifyError, verify_tls12, verify_tls13},
 };
 use crate::conf::model::{Ssl, VerifyClient};
 
+/// Whom a server trusts.
+pub(super) struct Authorities {
+    /// Of these clients are told.
+    told: Vec<CertificateDer<'static>>,
+    pub(super) trust: Arc<Trust>,
+}
+
+impl Authorities {
+    /// Reads them. The error is nginx's message.
+    pub(super) fn new(ssl: &Ssl, loader: &Loader<'_>) -> Result<Self, String> {
+        let read = |path: Option<&PathBuf>| match path {
+            Some(path) => loader.authorities(path, Purpose::Client),
+            None => Ok(Vec::new()),
+        };
+        let asked = ssl.verify_client != VerifyClient::Off;
+        let told = read(ssl.client_certificate.as_ref().filter(|_| asked))?;
+        let others = read(ssl.trusted_certificate.as_ref())?;
+        let lists = ssl
+            .crl
+            .as_ref()
+            .map(|path| loader.lists(path))
+            .transpose()?;
+        let all = [told.clone(), others].concat();
+        Ok(Self {
+            told,
+            trust: Arc::new(Trust::new(all, lists, ssl.verify_depth)),
+        })
+    }
+}
+
 /// What a server wants to see of its clients.
 #[derive(Debug)]
 pub(super) struct ClientAuth {
-    trust: Trust,
+    pub(super) trust: Arc<Trust>,
+    pub(super) ocsp: Option<Clients>,
 }
 
 /// What became of a client's certificate.
@@ -35,34 +67,30 @@ pub enum Verdict {
     Good,
     /// It is not.
     Bad(VerifyError),
+    /// It is, but that it is not revoked is not certain.
+    Doubtful(Doubt),
 }
 
 impl ClientAuth {
-    /// None: nothing is asked of clients. The error is nginx's message.
-    pub(super) fn new(ssl: &Ssl, loader: &Loader<'_>) -> Result<Option<(Self, AnyClient)>, String> {
+    /// None: nothing is asked of clients. `statuses` is what is known of their certificates. The error is nginx's message.
+    pub(super) fn new(
+        ssl: &Ssl,
+        authorities: &Authorities,
+        statuses: Option<Arc<Cache>>,
+    ) -> Result<Option<(Self, AnyClient)>, String> {
         if ssl.verify_client == VerifyClient::Off {
             return Ok(None);
         }
-        let read = |path: &Option<PathBuf>| match path {
-            Some(path) => loader.authorities(path, Purpose::Client),
-            None => Ok(Vec::new()),
-        };
-        let told = read(&ssl.client_certificate)?;
-        let hints = told.iter().filter_map(|der| {
+        let hints = authorities.told.iter().filter_map(|der| {
             let (_, x509) = parse_x509_certificate(der).ok()?;
             Some(DistinguishedName::from(x509.subject().as_raw().to_vec()))
         });
         let mut hints: Vec<DistinguishedName> = hints.collect();
         hints.sort_by(|one, other| one.as_ref().cmp(other.as_ref()));
         hints.dedup_by(|one, other| one.as_ref() == other.as_ref());
-        let authorities = [told, read(&ssl.trusted_certificate)?].concat();
-        let lists = ssl
-            .crl
-            .as_ref()
-            .map(|path| loader.lists(path))
-            .transpose()?;
         let auth = Self {
-            trust: Trust::new(authorities, lists, ssl.verify_depth),
+            trust: authorities.trust.clone(),
+            ocsp: Clients::new(ssl, statuses)?,
         };
         let known = default_provider().signature_verification_algorithms;
         Ok(Some((auth, AnyClient { hints, known })))
@@ -88,9 +116,22 @@ impl Verdict {
         match (self, mode) {
             (_, VerifyClient::Off) | (Self::Good, _) => true,
             (Self::None, mode) => mode != VerifyClient::On,
+            (Self::Doubtful(_), _) => false,
             (Self::Bad(error), mode) => {
                 mode == VerifyClient::OptionalNoCa && error.is_about_issuer()
             }
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    /// As nginx says of a certificate that it refuses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const BAD: &str = "client SSL certificate verify error: ";
+        match self {
+            Self::None | Self::Good => f.write_str("client sent no required SSL certificate"),
+            Self::Bad(error) => write!(f, "{BAD}{error}"),
+            Self::Doubtful(doubt) => write!(f, "{BAD}{}", doubt.text()),
         }
     }
 }

@@ -3,7 +3,11 @@
 //! Servers that inherit one block of settings share a context, and with it what is kept in it. Contexts are made before the
 //! worker is; of those before a reload, keys of tickets and what has not changed of the files go on.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use super::{
     ServerContext,
@@ -11,6 +15,7 @@ use super::{
     client::{self, ClientContext},
     keyring::Keyring,
     objects::{Kept, Loader},
+    ocsp::{self, Statuses},
     sessions::{Room, Zone},
 };
 use crate::{
@@ -26,6 +31,7 @@ pub struct Contexts {
     /// Likewise for proxies.
     clients: Arc<HashMap<usize, Arc<ClientContext>>>,
     keyring: Option<Arc<Keyring>>,
+    statuses: Statuses,
     /// What was read of files, if it may be used again.
     kept: Option<Arc<Kept>>,
 }
@@ -40,6 +46,7 @@ pub(super) struct Workshop<'a> {
     pub(super) keyring: Option<Arc<Keyring>>,
     caches: RefCell<Vec<Arc<Cache>>>,
     zones: RefCell<Zones>,
+    statuses: RefCell<Statuses>,
 }
 
 impl Workshop<'_> {
@@ -57,6 +64,13 @@ impl Workshop<'_> {
     /// What a server of `realm` keeps of certificates with variables.
     pub(super) fn certificates(&self, ssl: &Ssl) -> Option<Arc<Cache>> {
         ssl.certificate_cache.as_ref().map(|rule| self.cache(rule))
+    }
+
+    /// What servers of `realm` know of certificates of clients.
+    pub(super) fn statuses(&self, realm: &'static str, ssl: &Ssl) -> Option<Arc<ocsp::Cache>> {
+        let zone = ssl.ocsp_cache.as_ref()?;
+        let scope = if realm == "HTTP" { "http" } else { "stream" };
+        Some(self.statuses.borrow_mut().zone(scope, zone))
     }
 
     /// Where a server of `realm` keeps sessions; None: nowhere.
@@ -77,8 +91,13 @@ impl Workshop<'_> {
 }
 
 impl Contexts {
-    /// Loads everything that the servers of `config` name. `older` are those before a reload. The error is nginx's message.
-    pub fn new(config: &Config, older: Option<&Self>) -> Result<Self, String> {
+    /// Loads everything that the servers of `config` name. `older` are those before a reload. `warn` takes nginx's warnings;
+    /// the error is its message.
+    pub fn new(
+        config: &Config,
+        older: Option<&Self>,
+        warn: &mut dyn FnMut(&str),
+    ) -> Result<Self, String> {
         let loader = Loader::new(older.and_then(|older| older.kept.as_deref()));
         let keyring = keyring(config, older);
         let workshop = Workshop {
@@ -86,23 +105,38 @@ impl Contexts {
             keyring: keyring.clone(),
             caches: RefCell::default(),
             zones: RefCell::default(),
+            statuses: RefCell::default(),
         };
-        let mut servers = HashMap::new();
+        let mut servers: HashMap<usize, Arc<ServerContext>> = HashMap::new();
         for (realm, ssl) in settings(config) {
-            if ssl.is_usable() && !servers.contains_key(&address(ssl)) {
-                let context = ServerContext::new(realm, ssl, &workshop)?;
-                servers.insert(address(ssl), Arc::new(context));
+            if !ssl.is_usable() {
+                continue;
             }
+            let context = match servers.entry(address(ssl)) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    entry.insert(Arc::new(ServerContext::new(realm, ssl, &workshop)?))
+                }
+            };
+            // nginx has a context for each server, and says it for each.
+            context.warnings().iter().for_each(|text| warn(text));
         }
         let clients = clients(config, &workshop)?;
+        let statuses = workshop.statuses.take();
         drop(workshop);
         let is_kept = config.main.object_cache_inheritable;
         Ok(Self {
             servers: Arc::new(servers),
             clients: Arc::new(clients),
             keyring,
+            statuses,
             kept: is_kept.then(|| Arc::new(loader.into_kept())),
         })
+    }
+
+    /// What is known of the certificates of the clients of `http` or of `stream`.
+    pub fn statuses(&self) -> &Statuses {
+        &self.statuses
     }
 
     /// The context of these settings; None when a server cannot take part in handshakes.

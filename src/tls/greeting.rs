@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::{SignatureScheme, server::ClientHello};
 
-use super::{ServerContext, names, notes::Notes, session_id::SessionId};
+use super::{ServerContext, names, notes::Notes, ocsp::Doubt, session_id::SessionId};
 
 /// A client's TLS, as far as rustls does not keep it.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Greeting {
     pub context: Arc<ServerContext>,
     /// What was noted during the handshake.
     pub notes: Notes,
+    /// What a responder has said against the client's certificate.
+    pub doubt: Option<Doubt>,
     name: Option<Box<str>>,
     /// Numbers of ciphers, then of groups, then of signature schemes.
     offered: Box<[u16]>,
@@ -33,6 +35,7 @@ impl Greeting {
         Self {
             context,
             notes: Notes::default(),
+            doubt: None,
             name: hello.server_name().map(Box::from),
             offered: ciphers.chain(groups).chain(schemes).collect(),
             starts,

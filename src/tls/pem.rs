@@ -205,6 +205,14 @@ fn store_file(uri: &[u8]) -> Option<&Path> {
 }
 
 fn cannot_open(path: &Path, error: &io::Error) -> String {
+    format!(
+        "BIO_new_file() failed ({})",
+        open_failure(path, error, Some("r"))
+    )
+}
+
+/// OpenSSL's words for a file that cannot be opened in this mode; without one, that cannot be read.
+pub(super) fn open_failure(path: &Path, error: &io::Error, mode: Option<&str>) -> String {
     let (code, shown) = (error.raw_os_error().unwrap_or(0), path.display());
     let text = Errno(error).to_string();
     let text = text.split_once(": ").map_or(&*text, |(_, text)| text);
@@ -213,14 +221,18 @@ fn cannot_open(path: &Path, error: &io::Error) -> String {
     } else {
         "error:10080002:BIO routines::system lib"
     };
+    let call = match mode {
+        Some(mode) => format!("fopen({shown}, {mode})"),
+        None => "fread()".to_owned(),
+    };
     format!(
-        "BIO_new_file() failed (SSL: error:{:08X}:system library::{text}:calling fopen({shown}, r) {reason})",
+        "SSL: error:{:08X}:system library::{text}:calling {call} {reason}",
         0x8000_0000_u32 | code.unsigned_abs()
     )
 }
 
 /// What messages call it.
-fn name(source: &Pem) -> String {
+pub(super) fn name(source: &Pem) -> String {
     match source {
         Pem::File(path) => path.display().to_string(),
         Pem::Data(bytes) => format!("data:{}", String::from_utf8_lossy(bytes)),

@@ -8,22 +8,25 @@ use rustls::{
     Connection, ServerConfig, SupportedProtocolVersion,
     crypto::{CryptoProvider, aws_lc_rs::default_provider},
     server::NoServerSessionStorage,
-    sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
 
 use super::{
     cache::Cache,
-    certificates::{self, Certificates},
+    certificates::{self, Certificates, Own},
     ciphers,
-    client_auth::{ClientAuth, Verdict},
+    client_auth::{Authorities, ClientAuth, Verdict},
     compress::Zlib,
     contexts::Workshop,
     objects,
+    ocsp::{Answer, Asker, Doubt, Report, Staple},
     sessions::{self, Context, Room, Store, Zone},
     tickets::{Keys, TicketKey, Tickets},
 };
-use crate::conf::model::{Protocols, SessionCache, Ssl};
+use crate::{
+    common::clock,
+    conf::model::{Protocols, Responder, SessionCache, Ssl},
+};
 
 /// What a server's handshakes are made of.
 pub struct ServerContext {
@@ -31,6 +34,8 @@ pub struct ServerContext {
     /// The same with HTTP/2.
     with_http2: Arc<ServerConfig>,
     auth: Option<ClientAuth>,
+    staples: Vec<Arc<Staple>>,
+    warnings: Vec<String>,
     /// No handshake comes to a good end (`ssl_reject_handshake`).
     pub rejects: bool,
     /// Certificates are known for each connection only: their names have variables.
@@ -62,7 +67,7 @@ impl ServerContext {
         ssl: &Ssl,
         workshop: &Workshop<'_>,
     ) -> Result<Self, String> {
-        let keys = certificates::fixed(ssl, workshop.loader)?;
+        let mut keys = certificates::fixed(ssl, workshop.loader)?;
         let provider = provider(
             &ssl.ciphers,
             ssl.ciphersuites.as_deref(),
@@ -72,7 +77,9 @@ impl ServerContext {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions(ssl.protocols)?)
             .map_err(|error| format!("SSL_CTX_new() failed (SSL: {error})"))?;
-        let (auth, told, builder) = match ClientAuth::new(ssl, workshop.loader)? {
+        let authorities = Authorities::new(ssl, workshop.loader)?;
+        let statuses = workshop.statuses(realm, ssl);
+        let (auth, told, builder) = match ClientAuth::new(ssl, &authorities, statuses)? {
             Some((auth, verifier)) => (
                 Some(auth),
                 verifier.told().to_vec(),
@@ -81,6 +88,9 @@ impl ServerContext {
             None => (None, Vec::new(), builder.with_no_client_auth()),
         };
         let context = sessions::context(realm, ssl, &keys, &told);
+        let now = clock::wall().secs;
+        let warnings = certificates::staple(&mut keys, ssl, &authorities.trust, now)?;
+        let staples = keys.iter().filter_map(|own| own.staple.clone()).collect();
         let mut config = builder.with_cert_resolver(Arc::new(Certificates(keys)));
         config.ignore_client_order = ssl.prefer_server_ciphers;
         config.max_fragment_size = Some(ssl.buffer_size.clamp(64, 16384) + 5);
@@ -101,6 +111,8 @@ impl ServerContext {
             config: Arc::new(config),
             with_http2: Arc::new(with_http2),
             auth,
+            staples,
+            warnings,
             rejects: ssl.reject_handshake,
             is_dynamic: ssl.is_dynamic(),
             cache: workshop.certificates(ssl),
@@ -114,6 +126,39 @@ impl ServerContext {
         auth.map_or(Verdict::None, |auth| {
             auth.judge(session.peer_certificates(), now)
         })
+    }
+
+    /// Asks whether the certificate of a client is revoked, where that is wanted. `context` ends messages that are about
+    /// the handshake.
+    pub async fn confirm(
+        &self,
+        session: &Connection,
+        ask: impl AsyncFn(&Responder, &[u8]) -> Answer,
+        report: &Report<'_>,
+        context: &dyn fmt::Display,
+    ) -> Result<(), Doubt> {
+        let auth = self.auth.as_ref();
+        let wanted = auth.and_then(|auth| Some((&auth.trust, auth.ocsp.as_ref()?)));
+        let Some(((trust, ocsp), shown)) = wanted.zip(session.peer_certificates()) else {
+            return Ok(());
+        };
+        let asker = Asker {
+            ask,
+            report,
+            context,
+        };
+        ocsp.confirm(trust, shown, &asker).await
+    }
+
+    /// Statements that it is time to ask for; who takes one asks and lets it [`learn`](Staple::learn) the answer.
+    pub fn due_staples(&self, now: i64) -> impl Iterator<Item = Arc<Staple>> {
+        let staples = self.staples.iter();
+        staples.filter(move |staple| staple.begin(now)).cloned()
+    }
+
+    /// nginx's warnings about what the settings ask for and do not get.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// For handshakes.
@@ -140,9 +185,9 @@ impl ServerContext {
                 None => objects::certified_key(&certificate, &key, &ssl.passwords),
                 Some(cache) => cache.certified_key(&certificate, &key, &ssl.passwords, now),
             };
-            found.map(Arc::new)
+            found.map(Own::from)
         };
-        let keys: Vec<Arc<CertifiedKey>> = names.iter().map(certified).collect::<Result<_, _>>()?;
+        let keys: Vec<Own> = names.iter().map(certified).collect::<Result<_, _>>()?;
         let mut config = ServerConfig::clone(&self.config(http2));
         config.cert_resolver = Arc::new(Certificates(keys));
         Ok(Arc::new(config))

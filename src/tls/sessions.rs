@@ -12,9 +12,9 @@ use std::{
 
 use aws_lc_rs::digest::{self, SHA256};
 use lru::LruCache;
-use rustls::{server::StoresServerSessions, sign::CertifiedKey};
+use rustls::server::StoresServerSessions;
 
-use super::notes;
+use super::{certificates::Own, notes};
 use crate::{common::clock, conf::model::Ssl};
 
 /// Tells where a session is good.
@@ -25,7 +25,7 @@ pub(super) type Context = [u8; 32];
 pub(super) fn context(
     realm: &str,
     ssl: &Ssl,
-    fixed: &[Arc<CertifiedKey>],
+    fixed: &[Own],
     told: &[rustls::DistinguishedName],
 ) -> Context {
     let mut digest = digest::Context::new(&SHA256);
@@ -35,7 +35,7 @@ pub(super) fn context(
         digest.update(bytes);
     };
     add(0, realm.as_bytes());
-    for own in fixed.iter().filter_map(|certified| certified.cert.first()) {
+    for own in fixed.iter().filter_map(|own| own.certified.cert.first()) {
         add(1, own);
     }
     let named = ssl.certificate.iter().filter(|_| ssl.is_dynamic());

@@ -26,6 +26,7 @@ pub(super) fn is_for(bytes: &[u8], purpose: Purpose) -> bool {
     let own: &[u8] = match purpose {
         Purpose::Server => &SERVER,
         Purpose::Client => &CLIENT,
+        Purpose::Responder => &RESPONDER,
     };
     let mut answer = true;
     while let Some((tag, mut list, rest)) = field(fields) {
@@ -65,9 +66,10 @@ fn field(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 
 const SEQUENCE: u8 = 0x30;
 const REJECTED: u8 = 0xa0;
-/// `id-kp-serverAuth` and `id-kp-clientAuth` of RFC 5280, and `anyExtendedKeyUsage`.
+/// `id-kp-serverAuth`, `id-kp-clientAuth` and `id-kp-OCSPSigning` of RFC 5280, and `anyExtendedKeyUsage`.
 const SERVER: [u8; 8] = [0x2b, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT: [u8; 8] = [0x2b, 6, 1, 5, 5, 7, 3, 2];
+const RESPONDER: [u8; 8] = [0x2b, 6, 1, 5, 5, 7, 3, 9];
 const ANY: &[u8] = &[0x55, 0x1d, 0x25, 0];
 
 #[cfg(test)]

@@ -23,9 +23,13 @@ impl Facts<'_> {
     /// What became of the client's certificate.
     pub fn verdict(&self) -> Verdict {
         let both = self.greeting.zip(self.session);
-        both.map_or(Verdict::None, |(greeting, session)| {
+        let verdict = both.map_or(Verdict::None, |(greeting, session)| {
             greeting.context.judge(session, self.now)
-        })
+        });
+        match (verdict, self.greeting.and_then(|greeting| greeting.doubt)) {
+            (Verdict::Good, Some(doubt)) => Verdict::Doubtful(doubt),
+            _ => verdict,
+        }
     }
 
     fn version(&self) -> Option<ProtocolVersion> {
@@ -104,6 +108,10 @@ pub fn variable(facts: &Facts<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
             Verdict::Bad(error) => {
                 out.extend_from_slice(b"FAILED:");
                 Some(error.text())
+            }
+            Verdict::Doubtful(doubt) => {
+                out.extend_from_slice(b"FAILED:");
+                Some(doubt.text())
             }
         },
         _ => {

@@ -29,6 +29,7 @@ mod limits;
 mod log;
 mod mapping;
 mod next_upstream;
+mod ocsp;
 mod package_files;
 mod packaged;
 mod privileges;

@@ -438,9 +438,11 @@ fn prereading_inside_tls() {
 #[test]
 fn idle_connections_are_small() {
     const COUNT: u64 = 200;
-    let conf = with_certificates("
+    let conf = with_certificates(
+        "
         ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;
-        server { listen {{listen}} ssl; location / { return 200; } }");
+        server { listen {{listen}} ssl; location / { return 200; } }",
+    );
     let each = ours(&conf, |s: &mut Subject| {
         let config = client(&[&TLS13], &[]);
         let open = || {

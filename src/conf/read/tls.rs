@@ -20,11 +20,10 @@ use super::{
 };
 use crate::{
     conf::{
-        address::UrlOptions,
         error::{ConfError, failed},
         model::{
-            Ocsp, Passwords, Pem, PemName, Protocols, ProxyDraft, Ssl, SslDraft, UpstreamSsl,
-            UpstreamSslDraft, VerifyClient,
+            Ocsp, Passwords, Pem, PemName, Protocols, ProxyDraft, Responder, Ssl, SslDraft,
+            UpstreamSsl, UpstreamSslDraft, VerifyClient,
         },
     },
     vars::Template,
@@ -155,25 +154,9 @@ impl Reader {
         let Some(responder) = &ssl.ocsp_responder else {
             return Ok(());
         };
-        let wrong = |error: &str, url: &str| {
-            ConfError::new(format!(
-                "{error} in OCSP responder \"{url}\" in \"ssl_ocsp_responder\""
-            ))
-        };
-        let address = match responder.split_at_checked("http://".len()) {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") && !rest.is_empty() => {
-                rest
-            }
-            _ => return Err(wrong("invalid URL prefix", responder)),
-        };
-        let options = UrlOptions {
-            default_port: 80,
-            uri_part: true,
-            ..UrlOptions::default()
-        };
-        self.url(address, options)
-            .map(|_| ())
-            .map_err(|error| wrong(error, address))
+        Responder::parse(responder, self.names != Names::Skip)
+            .map(drop)
+            .map_err(|bad| ConfError::new(format!("{bad} in \"ssl_ocsp_responder\"")))
     }
 }
 

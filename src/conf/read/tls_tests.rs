@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    conf::{ConfError, LoadOptions, model::*, understand},
+    conf::{ConfError, LoadOptions, load, model::*},
     vars::Template,
 };
 
@@ -15,7 +15,7 @@ fn read_text(text: &str) -> Result<Config, ConfError> {
     std::fs::write(dir.path().join("passwords"), "one\r\n\ntwo").unwrap();
     std::fs::write(dir.path().join("none"), "\n").unwrap();
     std::fs::write(dir.path().join("long"), "x".repeat(4096)).unwrap();
-    understand(&LoadOptions {
+    load(&LoadOptions {
         file,
         prefix: "/var/empty/".into(),
         globals: Vec::new(),

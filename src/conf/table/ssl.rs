@@ -186,7 +186,7 @@ macro_rules! rows {
                 FLAG,
                 |r, s| flag(&mut r.ssl().stapling, s),
                 "Sends with the certificate that it is not revoked.",
-            ).default("off"),
+            ).default("off").differs(&["stapling-wanted"]),
             Row::new(
                 "ssl_stapling_file",
                 $contexts,

@@ -4,7 +4,7 @@ use rustls::{crypto::WebPkiSupportedAlgorithms, pki_types::AlgorithmIdentifier};
 use x509_parser::{
     asn1_rs::{Any, FromDer, Oid, Tag},
     certificate::X509Certificate,
-    extensions::{ExtendedKeyUsage, KeyUsage, ParsedExtension, X509Extension},
+    extensions::{ExtendedKeyUsage, GeneralName, KeyUsage, ParsedExtension, X509Extension},
     parse_x509_certificate,
     public_key::PublicKey,
     x509::{SubjectPublicKeyInfo, X509Name},
@@ -180,6 +180,10 @@ impl<'a> Cert<'a> {
 
     /// `X509_check_purpose`
     pub(super) fn suits(&self, purpose: Purpose, as_authority: bool) -> bool {
+        if purpose == Purpose::Responder {
+            // Whether it may answer is looked at with what it answers.
+            return !as_authority || self.authority() != Authority::No;
+        }
         if let Some(usage) = self.extended_usage() {
             // Step-up of Netscape's and Microsoft's counted as a server's.
             let step_up = || {
@@ -190,6 +194,7 @@ impl<'a> Cert<'a> {
             let has = match purpose {
                 Purpose::Server => usage.server_auth || step_up(),
                 Purpose::Client => usage.client_auth,
+                Purpose::Responder => true,
             };
             if !has {
                 return false;
@@ -203,7 +208,37 @@ impl<'a> Cert<'a> {
                 usage.digital_signature() || usage.key_encipherment() || usage.key_agreement()
             }
             Purpose::Client => usage.digital_signature() || usage.key_agreement(),
+            Purpose::Responder => true,
         })
+    }
+
+    /// Whether it may answer for the authority that has issued it (RFC 6960, section 4.2.2.2).
+    pub(super) fn may_tell_status(&self) -> bool {
+        self.extended_usage()
+            .is_some_and(|usage| usage.ocsp_signing)
+    }
+
+    /// Whether it is good until it ends (`id-pkix-ocsp-nocheck`).
+    pub(super) fn needs_no_status(&self) -> bool {
+        let mut extensions = self.x509.extensions().iter();
+        extensions.any(|extension| extension.oid.to_id_string() == "1.3.6.1.5.5.7.48.1.5")
+    }
+
+    /// The first URL at which its status can be asked (`X509_get1_ocsp`).
+    pub(super) fn responder(&self) -> Option<&'a str> {
+        let access = self.extensions().find_map(|extension| match extension {
+            ParsedExtension::AuthorityInfoAccess(access) => Some(access),
+            _ => None,
+        })?;
+        access.iter().find_map(|place| match place.access_location {
+            GeneralName::URI(url) if place.access_method.to_id_string() == OCSP => Some(url),
+            _ => None,
+        })
+    }
+
+    /// The bytes of its key, without what kind it is.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        split_key(self.x509.public_key().raw).map(|(_, key)| key)
     }
 
     /// Whether the key is as strong as OpenSSL's second level of security asks for.
@@ -245,6 +280,8 @@ impl<'a> Cert<'a> {
     }
 }
 
+/// The access method of responders.
+const OCSP: &str = "1.3.6.1.5.5.7.48.1";
 const RSA: &str = "1.2.840.113549.1.1.1";
 const RSA_PSS: &str = "1.2.840.113549.1.1.10";
 const SERVER_GATED: [&str; 2] = ["1.3.6.1.4.1.311.10.3.3", "2.16.840.1.113730.4.1"];

@@ -10,6 +10,7 @@ mod constraints;
 mod crl;
 mod handshake;
 mod name;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,8 @@ use rustls::{
 use cert::{Authority, Cert};
 
 pub(super) use handshake::{verify_tls12, verify_tls13};
+pub use status::CertStatus;
+pub(super) use status::{Question, Signer, Told, responder_url, response};
 
 /// What a certificate is to be good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,12 @@ pub enum Purpose {
     Server,
     /// It is a client.
     Client,
+    /// It answers for an authority (`X509_PURPOSE_OCSP_HELPER`).
+    Responder,
 }
+
+/// How many certificates may stand between a responder's and a trusted one: OpenSSL's own limit.
+const RESPONDER_DEPTH: usize = 100;
 
 /// What is wrong with a chain: OpenSSL's number, and with `Display` number and text as nginx logs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +164,27 @@ impl Trust {
         purpose: Purpose,
         now: i64,
     ) -> Result<(), VerifyError> {
+        self.check(shown, purpose, now).map(drop)
+    }
+
+    /// The same, and what comes back is the chain up to the authority that is trusted.
+    pub(super) fn chain(
+        &self,
+        shown: &[CertificateDer<'_>],
+        purpose: Purpose,
+        now: i64,
+    ) -> Result<Vec<CertificateDer<'static>>, VerifyError> {
+        let chain = self.check(shown, purpose, now)?;
+        let owned = chain.iter().map(|cert| cert.der.to_vec().into());
+        Ok(owned.collect())
+    }
+
+    fn check<'a>(
+        &'a self,
+        shown: &'a [CertificateDer<'a>],
+        purpose: Purpose,
+        now: i64,
+    ) -> Result<Vec<Cert<'a>>, VerifyError> {
         let mut shown = shown.iter().filter_map(|der| Cert::parse(der));
         let Some(own) = shown.next() else {
             return Err(VerifyError(1));
@@ -167,23 +196,35 @@ impl Trust {
             now,
             error: None,
         };
-        if !check.chain[0].has_strong_key() {
+        let is_peer = purpose != Purpose::Responder;
+        if is_peer && !check.chain[0].has_strong_key() {
             check.fail(WEAK_KEY);
         }
         self.build(&mut check, shown.collect());
         check.extensions();
-        check.strength();
-        if let Some(lists) = &self.lists {
+        if is_peer {
+            check.strength();
+        }
+        if let Some(lists) = &self.lists
+            && (is_peer || !check.chain[0].needs_no_status())
+        {
             crl::check(&mut check, lists);
         }
         check.signatures();
         constraints::check(&mut check);
-        check.error.map_or(Ok(()), |code| Err(VerifyError(code)))
+        match check.error {
+            None => Ok(check.chain),
+            Some(code) => Err(VerifyError(code)),
+        }
     }
 
     /// Builds the chain up to a trusted certificate that is its own issuer (`build_chain`).
     fn build<'a>(&'a self, check: &mut Check<'a>, mut others: Vec<Cert<'a>>) {
-        let most = self.depth.saturating_add(1);
+        let depth = match check.purpose {
+            Purpose::Responder => RESPONDER_DEPTH,
+            Purpose::Server | Purpose::Client => self.depth,
+        };
+        let most = depth.saturating_add(1);
         let mut untrusted = 1;
         let mut is_wire = true;
         loop {
@@ -222,6 +263,16 @@ impl Trust {
             untrusted += 1;
         }
         check.fail(unfinished(check, untrusted));
+    }
+
+    /// The trusted certificate that may have issued `cert`.
+    pub(super) fn issuer_of(
+        &self,
+        cert: &CertificateDer<'_>,
+        now: i64,
+    ) -> Option<CertificateDer<'static>> {
+        let issuer = self.issuer(&Cert::parse(cert)?, now)?;
+        Some(issuer.der.to_vec().into())
     }
 
     /// A trusted certificate that may have issued `cert`.
@@ -361,6 +412,12 @@ impl Check<'_> {
             }
         }
     }
+}
+
+/// Whether `issuer` may have issued `cert`, as far as names and identifiers go (`X509_check_issued`).
+pub(super) fn may_issue(issuer: &CertificateDer<'_>, cert: &CertificateDer<'_>) -> bool {
+    let pair = Cert::parse(issuer).zip(Cert::parse(cert));
+    pair.is_some_and(|(issuer, cert)| issuer.may_issue(&cert))
 }
 
 /// Whether a public key with its algorithm is the one in the certificate.

@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod compare;
 pub(crate) mod h2;
 pub(crate) mod names;
+pub(crate) mod ocsp;
 pub(crate) mod ports;
 pub(crate) mod subject;
 pub(crate) mod tls;
