@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     common::clock::{self, Now, Wall},
-    conf::model::{Level, Listen, Location, Server},
+    conf::model::{Handler, Level, Listen, Location, Server},
     net::client::Client,
     upstream::Attempts,
     vars::Slots,
@@ -35,6 +35,8 @@ pub(super) struct Exchange<'g> {
     pub server: &'g Server,
     /// The settings that hold at the moment.
     pub location: &'g Location,
+    /// What answers; an `if` that was entered earlier may have brought it along.
+    pub handler: &'g Handler,
     /// The client's connection.
     pub conn: Box<Conn>,
     /// The request.
@@ -172,6 +174,7 @@ impl<'g> Exchange<'g> {
             listen,
             server,
             location: &server.location,
+            handler: &server.location.handler,
             request,
             response,
             out,

@@ -103,7 +103,7 @@ async fn phases<'g>(x: &mut Exchange<'g>, from_server: bool) -> Next<'g> {
     if let Some(next) = content::try_files(x) {
         return next;
     }
-    match x.location.handler {
+    match x.handler {
         Handler::Static => content::serve(x).await,
         Handler::Proxy | Handler::Grpc => proxy::run(x).await,
         Handler::EmptyGif => content::empty_gif(x).await,
@@ -190,6 +190,9 @@ pub(super) fn update_location(x: &mut Exchange<'_>) {
         && x.request.method as u32 & allowed.0 == 0
     {
         x.location = limited;
+    }
+    if !x.location.inherits_handler {
+        x.handler = &x.location.handler;
     }
     let core = &x.location.core;
     let disable = core.keepalive_disable;

@@ -40,6 +40,29 @@ fn mapped(targets: &[&'static str]) -> Vec<String> {
     })
 }
 
+/// The handler that an `if` brings along outlives it: the next one may have nowhere to pass the request to.
+#[test]
+fn what_an_if_brings_along() {
+    const CONF: &str = "
+        server { listen {{listen}};
+            location /files { set $true 1; if ($true) { proxy_pass http://{{a}}; } if ($true) { add_header X-If 2; } }
+            location /proxy { proxy_pass http://{{a}};
+                if ($arg_x) { proxy_pass http://{{b}}; } if ($arg_y) { add_header X-If 2; } } }";
+    let seen = both(CONF, |s: &mut Subject| {
+        s.backends(&[("a", 0), ("b", 0)]);
+        let targets = ["/files", "/proxy?x=1", "/proxy?x=1&y=1", "/proxy?y=1"];
+        let answers = targets.map(|target| {
+            let response = s.get(target);
+            (
+                response.status(),
+                response.header("x-if").map(str::to_owned),
+            )
+        });
+        (answers, s.hits(), s.error("no upstream configuration"))
+    });
+    assert_eq!(seen.0.map(|answer| answer.0), [500, 200, 200, 200]);
+}
+
 #[test]
 fn a_prefix_is_replaced_in_the_normalised_path() {
     let seen = mapped(&[

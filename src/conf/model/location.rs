@@ -23,6 +23,8 @@ pub struct Location {
     pub internal: bool,
     /// What answers.
     pub handler: Handler,
+    /// An `if` that says nothing itself of what answers: it is what answered where it stands.
+    pub inherits_handler: bool,
     /// Core settings.
     pub core: Core,
     /// Proxy settings; read whenever the handler is [`Handler::Proxy`].

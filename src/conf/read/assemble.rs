@@ -258,6 +258,7 @@ impl Builder {
             internal: draft.internal.unwrap_or(false),
             grpc: matches!(draft.handler, Some(Handler::Grpc)).then(|| grpc(&draft.grpc)),
             handler: draft.handler.unwrap_or(Handler::Static),
+            inherits_handler: draft.inherits_handler,
             core: draft.core.build(),
             proxy: Arc::new(draft.proxy.build()),
             headers: Arc::new(draft.headers.build()),
@@ -335,6 +336,7 @@ fn inherit_proxy(draft: &mut LocationDraft, outer: &LocationDraft) {
         draft.proxy.redirect = default_redirect(&pass, &draft.name);
     }
     if draft.handler.is_none() {
+        draft.inherits_handler = matches!(draft.role, Role::If);
         draft.handler = match draft.role {
             // An `if` without a handler leaves the location's as it is.
             Role::If => outer.handler.clone(),

@@ -39,6 +39,8 @@ pub(crate) struct LocationDraft {
     pub(crate) name: Vec<u8>,
     pub(crate) internal: Option<bool>,
     pub(crate) handler: Option<model::Handler>,
+    /// It says nothing of a handler and is an `if`.
+    pub(crate) inherits_handler: bool,
     pub(crate) auto_redirect: bool,
     pub(crate) core: model::CoreDraft,
     pub(crate) proxy: model::ProxyDraft,
@@ -73,6 +75,7 @@ impl LocationDraft {
             name: Vec::new(),
             internal: None,
             handler: None,
+            inherits_handler: false,
             auto_redirect: false,
             core: model::CoreDraft::default(),
             proxy: model::ProxyDraft::default(),

@@ -23,17 +23,19 @@ mod upgrade;
 use std::rc::Rc;
 
 use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
-use crate::conf::model::{Handler, Proxy, ProxyVersion};
+use crate::conf::model::{Handler, Level, Proxy, ProxyVersion};
 use target::Target;
 
 /// Serves the request from an upstream.
 pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     let location = x.location;
-    let proxy: &'g Proxy = match (&location.handler, &location.grpc) {
-        (Handler::Grpc, Some(grpc)) => grpc,
-        _ => &location.proxy,
+    let proxy: Option<&'g Proxy> = match x.handler {
+        Handler::Grpc => location.grpc.as_deref(),
+        _ => Some(&location.proxy),
     };
-    let Some(pass) = proxy.pass.as_deref() else {
+    let Some((proxy, pass)) = proxy.and_then(|proxy| Some((proxy, proxy.pass.as_deref()?))) else {
+        // An `if` has brought the handler along, and another one has no settings for it.
+        x.log(Level::Alert, format_args!("no upstream configuration"));
         return Next::Status(500);
     };
     let Some((destination, whom)) = target::find(x, pass) else {
