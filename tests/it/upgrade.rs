@@ -1,6 +1,6 @@
 //! Upgrade and the tunnels after it: behaviours S2 and ST3.
 
-use crate::support::{Conn, Subject, both};
+use crate::support::{Conn, Subject, both, ours};
 
 const CONF: &str = "
     upstream u { server {{a}}; }
@@ -132,4 +132,39 @@ fn a_plain_request_is_no_upgrade() {
         s.get("/");
         s.received()
     });
+}
+
+/// DIFFERS(unasked-upgrade): what nobody has asked for ends with its head.
+#[test]
+fn an_upgrade_that_nobody_has_asked_for() {
+    let seen = ours(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            conn.request();
+            conn.write(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nContent-Length: 5\r\n\r\nhello",
+            );
+            conn.wait_close();
+        });
+        let mut client = s.connect();
+        client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        let head = client.head();
+        let length = head.header("content-length").map(str::to_owned);
+        (head.status(), length, client.rest(), s.log("f.log", 1))
+    });
+    let line = vec!["101 101 0".to_owned()];
+    assert_eq!(seen, (101, None, String::new(), line));
+}
+
+/// What an upstream could be upgraded to is for clients of HTTP/1 to know.
+#[test]
+fn offers_of_an_upgrade() {
+    let seen = both(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            conn.answer_all("HTTP/1.1 426 Upgrade Required\r\nUpgrade: x\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n");
+        });
+        let response = s.get("/");
+        let offer = response.header("upgrade").map(str::to_owned);
+        (response.status(), offer)
+    });
+    assert_eq!(seen, (426, Some("x".to_owned())));
 }

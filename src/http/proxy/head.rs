@@ -231,13 +231,15 @@ impl ResponseHead {
             };
             return Progress::Partial;
         }
+        // What comes after it is another protocol.
+        self.close |= self.status == 101;
         Progress::Complete
     }
 
     /// Whether a response to this request has no body.
     pub(super) fn is_bodiless(&self, is_head: bool) -> bool {
         is_head
-            || matches!(self.status, 204 | 304)
+            || matches!(self.status, 101 | 204 | 304)
             || (!self.chunked && self.content_length == Some(0))
     }
 }

@@ -62,7 +62,7 @@ fn one(x: &mut Exchange<'_>, proxy: &Proxy, known: Known, name: &[u8], value: &[
             }
         }
         Known::AcceptRanges if proxy.force_ranges => {}
-        Known::Upgrade if x.response.status != 101 && !x.upgrading => {}
+        Known::Upgrade if x.request.version >= 2000 => {}
         Known::Location => {
             let changed = cookie::redirect(x, proxy, value, 0);
             let own = changed.is_some() || !value.starts_with(b"/");

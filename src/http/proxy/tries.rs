@@ -13,7 +13,7 @@ use super::{
     upgrade,
 };
 use crate::{
-    common::{addr::Addr, clock},
+    common::{addr::Addr, buffer::Buf, clock},
     conf::model::{Handler, Level, Proxy, ProxyVersion},
     http::{
         exchange::{Exchange, UpstreamContext},
@@ -280,6 +280,12 @@ async fn respond<'g>(
         return headers::accel_redirect(x, &uri);
     }
     x.upgrading = attempt.head.status == 101 && x.request.headers.has(Known::Upgrade);
+    if attempt.head.status == 101 && !x.upgrading {
+        // DIFFERS(unasked-upgrade): what comes behind it is no body, and the client would take it for its next response.
+        attempt.head.content_length = None;
+        attempt.buf = Buf::default();
+        x.keepalive = false;
+    }
     x.response.clean_for_upstream();
     headers::copy(x, proxy, &mut attempt.head);
     if let Err(next) = output::send_header(x) {
