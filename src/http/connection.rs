@@ -215,7 +215,9 @@ async fn request(
     match head::read(&mut x, deadline).await {
         Head::Ready => {
             count.begin_writing();
-            phases::run(&mut x).await;
+            let mut served = log::Served::new(&mut x);
+            phases::run(&mut served).await;
+            served.end();
         }
         Head::Refused(status) => {
             x.request.body.discarded = true;

@@ -32,6 +32,7 @@ pub struct Thread {
     pub(super) tally: Arc<Tally>,
     active: Cell<usize>,
     shutting_down: Cell<bool>,
+    ending: Cell<bool>,
     /// Idle client connections, to be woken when the thread shuts down.
     idle: RefCell<HashMap<u64, Waker>>,
     /// For balancing and for `$request_id`, not for secrets.
@@ -70,6 +71,7 @@ impl Thread {
             pools: Pools::default(),
             active: Cell::new(0),
             shutting_down: Cell::new(false),
+            ending: Cell::new(false),
             idle: RefCell::default(),
             random: Random::new(seed),
             resolvers: Resolvers::new(complain),
@@ -109,6 +111,16 @@ impl Thread {
     /// Whether no further requests are taken.
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down.get()
+    }
+
+    /// The time that `worker_shutdown_timeout` gives requests is over: those that are dropped from now on are logged.
+    pub fn end_requests(&self) {
+        self.ending.set(true);
+    }
+
+    /// Whether requests that are dropped are logged.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get()
     }
 
     /// Has the waker called when the thread shuts down.

@@ -121,9 +121,13 @@ pub(super) fn run(
     match runtime {
         Ok(runtime) => {
             let local = LocalSet::new();
-            let served = local.block_on(&runtime, serve(setup, commands, started));
-            if let Err(error) = served {
-                emerg("listening in a worker thread", error);
+            match local.block_on(&runtime, serve(setup, commands, started)) {
+                Ok(access) => {
+                    // Some requests are logged as they are dropped.
+                    drop(local);
+                    access.flush();
+                }
+                Err(error) => emerg("listening in a worker thread", error),
             }
         }
         Err(error) => emerg("epoll_create()", error),
@@ -153,7 +157,7 @@ async fn serve(
     setup: Setup,
     mut commands: mpsc::UnboundedReceiver<Command>,
     started: std::sync::mpsc::Sender<()>,
-) -> std::io::Result<()> {
+) -> std::io::Result<Rc<AccessLogs>> {
     let access = AccessLogs::new(setup.logs.clone());
     let flusher = access.clone();
     tokio::task::spawn_local(async move { flusher.run().await });
@@ -180,7 +184,8 @@ async fn serve(
                     if tokio::time::timeout(patience, rest).await.is_ok() {
                         break;
                     }
-                    // Requests that are still open then are dropped with the runtime; sessions say that they end.
+                    // Requests that are still open then are dropped with their tasks; sessions say that they end.
+                    engines.http.end_requests();
                     engines.stream.end_sessions().await;
                 } else {
                     drain(&mut commands, &count, &access).await;
@@ -190,7 +195,7 @@ async fn serve(
         }
     }
     access.flush();
-    Ok(())
+    Ok(access)
 }
 
 /// Waits until the last connection has ended, or for [`Command::Terminate`].

@@ -14,6 +14,8 @@ use crate::common::decimal;
 pub struct Attempt {
     /// The peer's address, or the group's name when no peer was left; None marks a new round.
     addr: Option<Arc<str>>,
+    /// When it began, monotonic milliseconds.
+    pub start: u64,
     /// Status of the response, or the one that stands for its failure.
     pub status: Option<u16>,
     /// Milliseconds until the connection was there.

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Client, Subject, both, ours};
+use crate::support::{Client, Subject, both, h2::H2, ours};
 
 /// Reloads, and waits until the new worker serves and the old one is gone.
 fn reload(s: &Subject) {
@@ -151,6 +151,56 @@ fn old_workers_do_not_pile_up() {
         let closed: Vec<_> = busy.iter_mut().map(Client::is_closed).collect();
         (closed, s.errors("exited with code 0", 4), s.get("/ok"))
     });
+}
+
+/// Requests whose time is over with the worker's are in the log, with what is known of them until then.
+#[test]
+fn requests_that_are_cut_off_are_logged() {
+    let conf = "
+        worker_shutdown_timeout 50ms;
+        events { }
+        http {
+            client_body_temp_path {{dir}}/body; proxy_temp_path {{dir}}/proxy;
+            log_format f '$request_uri $server_protocol $status $upstream_addr $upstream_status $upstream_bytes_received';
+            access_log {{dir}}/f.log f;
+            server { listen {{listen}}; http2 on; location / { proxy_pass http://{{a}}; proxy_buffering off; } }
+        }";
+    let seen = both(conf, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            let request = conn.request();
+            if request.is_some_and(|request| request.target() == "/half") {
+                conn.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+            }
+            conn.wait_close();
+        });
+        let mut streams = H2::new(s.address("listen"));
+        streams.get("/wait");
+        s.wait_hits(1);
+        let mut clients: Vec<Client> = ["/wait", "/half"]
+            .into_iter()
+            .map(|target| {
+                let mut client = s.connect();
+                client.send(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
+                client
+            })
+            .collect();
+        let mut body = s.connect();
+        body.send("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
+        clients[1].head();
+        s.wait_hits(3);
+        s.signal(Signal::SIGQUIT);
+        let code = s.wait_end();
+        let mut lines = s.log("f.log", 4);
+        lines.sort();
+        (code, lines)
+    });
+    let expected = [
+        "/body HTTP/1.1 000 - - -",
+        "/half HTTP/1.1 200 <a> 200 42",
+        "/wait HTTP/1.1 000 <a> - 0",
+        "/wait HTTP/2.0 499 <a> - 0",
+    ];
+    assert_eq!(seen.1, expected);
 }
 
 /// DIFFERS(idle-close): who has just had an answer is about to ask again, and gets that answered too, with the word that

@@ -339,7 +339,9 @@ async fn exchange(thread: &Thread, listen: &Listen, conn: Box<Conn>, head: Head)
         Ok(()) => {
             drop(head);
             count.begin_writing();
-            phases::run(&mut x).await;
+            let mut served = log::Served::new(&mut x);
+            phases::run(&mut served).await;
+            served.end();
         }
         Err(status) => {
             x.request.body.discarded = true;

@@ -119,7 +119,10 @@ fn pick<'g>(
     });
     let record = x.attempts.start(name);
     match picked {
-        Ok(lease) => Ok(lease),
+        Ok(lease) => {
+            record.start = lease.start();
+            Ok(lease)
+        }
         Err(none) => {
             record.status = Some(502);
             record.response_time = Some(0);
