@@ -108,12 +108,7 @@ impl Decoder {
         let mut rest = block;
         let mut left = limits.total;
         while let Some(&first) = rest.first() {
-            let (prefix, too_long) = match first {
-                0x80.. => (0x7f, HpackError::LongIndex),
-                0x40.. => (0x3f, HpackError::LongIndex),
-                0x20.. => (0x1f, HpackError::LongSize),
-                _ => (0x0f, HpackError::LongIndex),
-            };
+            let (prefix, too_long) = Self::kind(first);
             let number = number(&mut rest, prefix, too_long)?;
             if (0x20..0x40).contains(&first) {
                 self.resize(number)?;
@@ -137,6 +132,16 @@ impl Decoder {
             fields.ends.push((name_end, fields.bytes.len()));
         }
         Ok(())
+    }
+
+    /// Where a field begins with this byte: the bits of its number, and the error of one that is too long.
+    fn kind(first: u8) -> (u8, HpackError) {
+        match first {
+            0x80.. => (0x7f, HpackError::LongIndex),
+            0x40.. => (0x3f, HpackError::LongIndex),
+            0x20.. => (0x1f, HpackError::LongSize),
+            _ => (0x0f, HpackError::LongIndex),
+        }
     }
 
     /// Copies a field of the tables; where its name ends.
@@ -252,6 +257,48 @@ fn number(rest: &mut &[u8], prefix: u8, too_long: HpackError) -> Result<usize, H
     }
     *rest = tail;
     Ok(value)
+}
+
+/// Looks at the part of a block that has come, of which more follows: how much of it are whole fields. The error is about
+/// numbers, and no byte that follows would make it good.
+pub fn look(part: &[u8], limits: Limits) -> Result<usize, HpackError> {
+    let mut rest = part;
+    loop {
+        let left = rest.len();
+        match skip(&mut rest, limits.field) {
+            Ok(()) if rest.is_empty() => return Ok(part.len()),
+            Ok(()) => {}
+            Err(HpackError::Truncated) => return Ok(part.len() - left),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Skips a field.
+fn skip(rest: &mut &[u8], limit: usize) -> Result<(), HpackError> {
+    let first = *rest.first().ok_or(HpackError::Truncated)?;
+    let (prefix, too_long) = Decoder::kind(first);
+    let index = begun(rest, prefix, too_long)?;
+    if (0x20..0x40).contains(&first) || first >= 0x80 {
+        return Ok(());
+    }
+    for _ in 0..if index == 0 { 2 } else { 1 } {
+        let len = begun(rest, 0x7f, HpackError::LongLength)?;
+        if len > limit {
+            return Err(HpackError::LargeField);
+        }
+        *rest = rest.get(len..).ok_or(HpackError::Truncated)?;
+    }
+    Ok(())
+}
+
+/// Reads a number of which more may follow.
+fn begun(rest: &mut &[u8], prefix: u8, too_long: HpackError) -> Result<usize, HpackError> {
+    let came = rest.len();
+    number(rest, prefix, too_long).map_err(|error| match error {
+        HpackError::Truncated if came >= INT_OCTETS => too_long,
+        error => error,
+    })
 }
 
 /// Appends a string.
@@ -396,7 +443,50 @@ mod tests {
         );
     }
 
+    /// What has come of a block is looked at field by field.
+    #[test]
+    fn parts_of_blocks() {
+        let look = |part: &[u8]| look(part, LIMITS);
+        for (part, whole) in [
+            (&b""[..], 0),
+            (b"\x82\x86", 2),
+            (b"\x82\x41\x03ab", 1),
+            (b"\x82\x41\x02ab\x00\x01x", 5),
+            (b"\x3f\xff\xff", 0),
+            (b"\x42\xff\xff\xff", 0),
+        ] {
+            assert_eq!(look(part), Ok(whole), "{part:x?}");
+        }
+        for (part, error) in [
+            (&b"\x82\xff\xff\xff\xff"[..], HpackError::LongIndex),
+            (b"\x3f\xff\xff\xff", HpackError::LongSize),
+            (b"\x42\xff\xff\xff\xff", HpackError::LongLength),
+            (b"\x42\x65", HpackError::LargeField),
+        ] {
+            assert_eq!(look(part), Err(error), "{part:x?}");
+        }
+    }
+
+    const GOOD: [&[u8]; 6] = [
+        b"\x82",
+        b"\xff\x00",
+        b"\x41\x03abc",
+        b"\x00\x01a\x01\xff",
+        b"\x0f\x10\x00",
+        b"\x3f\xe1\x1f",
+    ];
+
     proptest! {
+        /// Whatever is cut off a good block, what is left is not refused.
+        #[test]
+        fn good_blocks_have_good_parts(fields in proptest::collection::vec(0..GOOD.len(), 0..20), at in 0..60_usize) {
+            let block: Vec<u8> = fields.iter().flat_map(|field| GOOD[*field].to_vec()).collect();
+            let part = &block[..at.min(block.len())];
+            let looked = look(part, LIMITS);
+            prop_assert!(looked.is_ok_and(|whole| whole <= part.len()), "{looked:?}");
+            prop_assert_eq!(look(&block, LIMITS), Ok(block.len()));
+        }
+
         #[test]
         fn any_bytes_are_survived(blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 1..5)) {
             let mut decoder = Decoder::default();

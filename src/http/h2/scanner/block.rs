@@ -3,7 +3,7 @@
 
 use super::{
     Block, Code, DEFAULT_WINDOW, END, END_HEADERS, Fault, Fields, Frame, HAS_PRIORITY, HEADERS,
-    Head, MAX_WHOLE, PADDED, SHORTEST, Scanner, frame::number,
+    Head, MAX_WHOLE, PADDED, SHORTEST, Scanner, frame::number, hpack,
 };
 
 impl Scanner {
@@ -64,6 +64,28 @@ impl Scanner {
             refused: self.refuses()?,
         });
         self.fragment(rest.get(..end).unwrap_or_default(), out)
+    }
+
+    /// Looks at what has come of a HEADERS frame: some mistakes are answered before the rest is there, as nginx does.
+    pub(super) fn look_ahead(&mut self) -> Result<(), Fault> {
+        let Frame {
+            len, flags, stream, ..
+        } = self.frame;
+        let (extra, padding) = match self.payload.first() {
+            Some(padding) if flags & PADDED != 0 => (1, usize::from(*padding)),
+            _ => (0, 0),
+        };
+        let start = extra + if flags & HAS_PRIORITY != 0 { 5 } else { 0 };
+        let end = self.payload.len().min(len.saturating_sub(padding));
+        // What else can be wrong with the frame comes first.
+        if stream % 2 == 0 || stream <= self.last {
+            return Ok(());
+        }
+        let start = start.max(self.looked);
+        if let Some(part) = self.payload.get(start..end) {
+            self.looked = start + hpack::look(part, self.bounds.head)?;
+        }
+        Ok(())
     }
 
     /// Whether the stream that begins is refused; counts it if not.

@@ -17,7 +17,7 @@ use super::{
         self, CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE,
         PADDED, PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, check_settings,
     },
-    hpack::{Decoder, Fields, Limits},
+    hpack::{self, Decoder, Fields, Limits},
 };
 use flood::Floods;
 
@@ -60,6 +60,8 @@ pub struct Scanner {
     frame: Frame,
     /// The payload of the frame at hand, where it is looked at as a whole.
     payload: Vec<u8>,
+    /// How much of it was looked at before it had all come.
+    looked: usize,
     block: Option<Block>,
     decoder: Decoder,
     /// The last request, by its stream.
@@ -114,6 +116,7 @@ impl Scanner {
             prefix: Vec::with_capacity(9),
             frame: Frame::default(),
             payload: Vec::new(),
+            looked: 0,
             block: None,
             decoder: Decoder::default(),
             last: 0,
@@ -158,6 +161,8 @@ impl Scanner {
                 self.state = State::after(left - n, State::Whole);
                 if n == left {
                     self.whole(out)?;
+                } else if self.frame.kind == HEADERS {
+                    self.look_ahead()?;
                 }
                 Ok(n)
             }
@@ -306,6 +311,7 @@ impl Scanner {
             WINDOW_UPDATE if unknown && stream > 0 => State::Skip(len),
             HEADERS | CONTINUATION | PRIORITY | RST_STREAM | SETTINGS | PING | WINDOW_UPDATE => {
                 self.payload.clear();
+                self.looked = 0;
                 if len == 0 {
                     self.whole(out)?;
                 }

@@ -167,6 +167,43 @@ fn broken_frames_have_their_codes() {
     }
 }
 
+/// A number that no byte can end any more is answered before its frame is there, wherever that is cut.
+#[test]
+fn hopeless_frames_are_not_waited_for() {
+    let padded = [&b"\x04\x82\x41\x01a\x42\xff\xff\xff\xff\xff"[..], &[0; 5]].concat();
+    for (flags, payload, end) in [
+        (END | END_HEADERS, &b"\x82\xff\xff\xff\xff\xff\x01"[..], 5),
+        (END | END_HEADERS | PADDED, &padded, 10),
+        (
+            END | END_HEADERS | HAS_PRIORITY,
+            b"\0\0\0\0\0\x42\xff\xff\xff\xff\xff",
+            10,
+        ),
+    ] {
+        for step in 1..20 {
+            let mut scanner = begun(BOUNDS);
+            let bytes = frame(HEADERS, flags, 1, payload);
+            let (hopeful, rest) = bytes.split_at(9 + end - 1);
+            for part in hopeful.chunks(step) {
+                assert_eq!(feed(&mut scanner, part).unwrap(), b"");
+            }
+            assert_eq!(
+                feed(&mut scanner, &rest[..1]).unwrap_err().code,
+                Code::Compression
+            );
+        }
+    }
+    // Padding is no field, and a good frame may come byte by byte.
+    let mut scanner = begun(BOUNDS);
+    let padded = [&b"\x06\x82\x86\x84\x41\x01a"[..], &[0xff; 6]].concat();
+    let good = frame(HEADERS, END | END_HEADERS | PADDED, 1, &padded);
+    let out: Vec<u8> = good
+        .iter()
+        .flat_map(|byte| feed(&mut scanner, &[*byte]).unwrap())
+        .collect();
+    assert_eq!(out.len(), 12);
+}
+
 #[test]
 fn too_many_streams_are_refused_and_end_it() {
     let mut scanner = begun(BOUNDS);
