@@ -55,6 +55,7 @@ package-test:
 bench:
 	@benches/e2e
 	@benches/streams
+	@benches/tls
 
 torture:
 	@benches/torture

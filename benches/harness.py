@@ -297,6 +297,18 @@ def milliseconds(text):
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60000}[unit]
 
 
+def wrk(binary, proxy, url, connections):
+    """Runs wrk for one turn: requests, requests a second, p50 and p99 in ms."""
+    command = [binary, "-t1", f"-c{connections}", f"-d{TURN}s", "--latency", url]
+    text = subprocess.run(command, capture_output=True, text=True, preexec_fn=on_core(LOAD_CORE), env=environment()).stdout
+    if errors := re.search(r"Non-2xx.*|Socket errors.*", text):
+        print(f"  {proxy.name}: {errors[0]}", flush=True)
+    requests = int(re.search(r"(\d+) requests in", text)[1])
+    rate = float(re.search(r"Requests/sec:\s*([\d.]+)", text)[1])
+    latency = [milliseconds(re.search(rf"^\s+{p}%\s+(\S+)$", text, re.M)[1]) for p in (50, 99)]
+    return requests, rate, *latency
+
+
 def turn(proxy, load):
     """One turn: what the load did, how often a second, p50 and p99 in ms, CPU seconds."""
     before = proxy.cpu()
