@@ -38,8 +38,8 @@ pub(super) enum Piece {
     Buf(Buf),
     /// Bytes that others hold too.
     Shared(Rc<Vec<u8>>, usize),
-    /// Another piece from an offset on; a stream holds it too.
-    Part(Rc<Self>, usize),
+    /// Another piece from an offset on and to another one; others hold it too.
+    Part(Rc<Self>, usize, usize),
     /// Bytes that came on a stream.
     Bytes(Bytes),
     /// Fixed text.
@@ -79,7 +79,7 @@ impl Piece {
             Self::Vec(bytes, at) => Some(&bytes[*at..]),
             Self::Buf(buf) | Self::Loaded { buf, .. } => Some(buf.filled()),
             Self::Shared(bytes, at) => Some(&bytes[*at..]),
-            Self::Part(piece, at) => piece.memory().map(|bytes| &bytes[*at..]),
+            Self::Part(piece, at, end) => piece.memory().map(|bytes| &bytes[*at..*end]),
             Self::Bytes(bytes) => Some(bytes),
             Self::Static(bytes) => Some(bytes),
             Self::File { .. } => None,
@@ -89,7 +89,7 @@ impl Piece {
     /// Drops `n` bytes from the front.
     pub(super) fn consume(&mut self, n: usize) {
         match self {
-            Self::Vec(_, at) | Self::Shared(_, at) | Self::Part(_, at) => *at += n,
+            Self::Vec(_, at) | Self::Shared(_, at) | Self::Part(_, at, _) => *at += n,
             Self::Buf(buf) => buf.consume(n),
             Self::Bytes(bytes) => bytes.advance(n),
             Self::Static(bytes) => *bytes = &bytes[n..],
@@ -164,6 +164,17 @@ impl Out {
         self.push(Piece::Vec(bytes, 0));
     }
 
+    /// Adds a copy of bytes at the end, to the ones before it where they are one's own.
+    pub(super) fn copy(&mut self, bytes: &[u8]) {
+        if let Some(Piece::Vec(last, _)) = self.pieces.back_mut() {
+            last.extend_from_slice(bytes);
+            self.bytes += bytes.len() as u64;
+            self.in_memory += bytes.len() as u64;
+        } else {
+            self.push_vec(bytes.to_vec());
+        }
+    }
+
     /// How many bytes in memory wait.
     pub(super) fn in_memory(&self) -> u64 {
         self.in_memory
@@ -236,10 +247,10 @@ impl Out {
             if let Some(Piece::File { .. }) = self.pieces.front() {
                 self.load()?;
             }
-            let Some((piece, at)) = self.share_front() else {
+            let Some((piece, at, end)) = self.share_front() else {
                 break;
             };
-            let len = piece.memory().map_or(0, |bytes| bytes.len() - at);
+            let len = end - at;
             let want = usize::try_from(room).map_or(len, |room| room.min(len));
             let n = match stream.poll_room(want, cx) {
                 Poll::Pending if written > 0 => return Poll::Ready(Ok(written)),
@@ -257,15 +268,21 @@ impl Out {
         Poll::Ready(Ok(written))
     }
 
-    /// The piece at the front, to be held by others too, and how much of it is gone.
-    fn share_front(&mut self) -> Option<(Rc<Piece>, usize)> {
+    /// The piece at the front, to be held by others too, and which of its bytes are not gone. A large buffer with few bytes
+    /// is not held for them.
+    fn share_front(&mut self) -> Option<(Rc<Piece>, usize, usize)> {
         let front = self.pieces.front_mut()?;
-        if let Piece::Part(piece, at) = front {
-            return Some((Rc::clone(piece), *at));
+        if let Piece::Part(piece, at, end) = front {
+            return Some((Rc::clone(piece), *at, *end));
         }
-        let piece = Rc::new(std::mem::replace(front, Piece::Static(b"")));
-        *front = Piece::Part(Rc::clone(&piece), 0);
-        Some((piece, 0))
+        let own = match std::mem::replace(front, Piece::Static(b"")) {
+            Piece::Buf(buf) if buf.len() <= SHORT => Piece::Vec(buf.filled().to_vec(), 0),
+            other => other,
+        };
+        let end = own.memory().map_or(0, <[u8]>::len);
+        let piece = Rc::new(own);
+        *front = Piece::Part(Rc::clone(&piece), 0, end);
+        Some((piece, 0, end))
     }
 
     /// Replaces all pieces in memory by what `write` makes of their bytes, in order; what came from a file goes back to it.

@@ -13,7 +13,7 @@ use rustls::{Connection, ProtocolVersion};
 use tokio::io::ReadBuf;
 
 use super::Io;
-use crate::common::buffer::Buf;
+use crate::common::buffer::{Buf, LARGE};
 
 /// A socket and the TLS that is spoken on it.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct TlsIo {
     /// The socket; never TLS itself.
     io: Io,
     tls: Connection,
+    /// What was read and not decrypted: only while decrypted bytes wait in `tls`.
+    input: Buf,
     /// How many bytes of the caller's are records that the socket has not taken yet.
     sealed: usize,
     /// Decrypted bytes that are out of `tls` and not read yet: those that came before the handshake was over, and those that
@@ -67,15 +69,19 @@ impl Write for Raw<'_> {
 /// What is said of a client that wants another handshake on its connection.
 const RENEGOTIATION: &str = "client renegotiation disabled";
 
-/// How much is encrypted at once, bytes.
-const MOST: usize = 64 << 10;
+/// How much is encrypted at once, bytes: what a relay reads at once.
+const MOST: usize = LARGE;
+/// So many decrypted bytes are not added to: those of a record.
+const ENOUGH: usize = 16 << 10;
 
 impl TlsIo {
     /// TLS that has begun on `io`.
-    pub fn new(io: Io, tls: Connection) -> Self {
+    pub fn new(io: Io, mut tls: Connection) -> Self {
+        tls.set_buffer_limit(Some(MOST));
         Self {
             io,
             tls,
+            input: Buf::default(),
             sealed: 0,
             ahead: Buf::default(),
             has_plain: false,
@@ -104,7 +110,7 @@ impl TlsIo {
 
     /// Whether a read has something at once.
     pub(super) fn has_plain(&self) -> bool {
-        self.has_plain || self.has_ended || !self.ahead.is_empty()
+        self.has_plain || self.has_ended || !self.ahead.is_empty() || !self.input.is_empty()
     }
 
     /// Whether the handshake goes on, while what has come already is answered.
@@ -133,7 +139,7 @@ impl TlsIo {
             let n = self.tls.read_tls(&mut read.filled())?;
             read.consume(n);
         }
-        self.process()
+        self.process().map(|_| ())
     }
 
     /// Takes what the client has sent early.
@@ -160,6 +166,7 @@ impl TlsIo {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         loop {
             if !self.ahead.is_empty() {
                 let n = self.ahead.len().min(buf.remaining());
@@ -175,8 +182,11 @@ impl TlsIo {
                     buf.advance(n);
                     // A short read has emptied it.
                     self.has_plain = buf.remaining() == 0;
-                    return Poll::Ready(Ok(()));
+                    if self.has_plain || n == 0 || self.input.is_empty() {
+                        return Poll::Ready(Ok(()));
+                    }
                 }
+                Err(_) if buf.filled().len() > before => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_plain = false,
                 // Who does not say good-bye has ended all the same; lengths and chunks tell what is missing.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -236,15 +246,7 @@ impl TlsIo {
     ) -> Poll<io::Result<usize>> {
         if self.sealed == 0 {
             ready!(self.poll_send(cx))?;
-            let mut room = MOST;
-            for buf in bufs {
-                let n = self.tls.writer().write(&buf[..buf.len().min(room)])?;
-                self.sealed += n;
-                room -= n;
-                if n < buf.len() {
-                    break;
-                }
-            }
+            self.sealed = self.tls.writer().write_vectored(bufs)?;
         }
         ready!(self.poll_send(cx))?;
         Poll::Ready(Ok(std::mem::take(&mut self.sealed)))
@@ -263,8 +265,9 @@ impl TlsIo {
     /// such as a ticket, is done with here.
     pub(super) fn look(&mut self) -> io::Result<bool> {
         while !self.has_plain() {
-            match self.receive() {
-                Ok(_) => {}
+            let mut input = Buf::large();
+            match Raw(&self.io).read(input.spare()) {
+                Ok(n) => self.receive(input, n)?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -272,35 +275,60 @@ impl TlsIo {
         Ok(true)
     }
 
+    /// Reads once, unless something was read before, and decrypts it; 0 is the end of the socket.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.input.is_empty() {
+            let n = self.input.len();
+            return Poll::Ready(self.decrypt().map(|()| n));
+        }
+        // A buffer is taken when there is something to read only.
+        ready!(self.io.poll_read_ready(cx))?;
+        let mut input = Buf::large();
+        let mut read = ReadBuf::new(input.spare());
+        ready!(self.io.poll_read(cx, &mut read))?;
+        let n = read.filled().len();
+        self.receive(input, n)?;
+        Poll::Ready(Ok(n))
+    }
+
+    /// Decrypts `n` bytes that were read into `input`; none are the end of the socket.
+    fn receive(&mut self, mut input: Buf, n: usize) -> io::Result<()> {
+        self.has_ended |= n == 0;
+        input.advance(n);
+        self.input = input;
+        self.decrypt()
+    }
+
+    /// Decrypts what was read, until nothing is left of it or a reader has enough.
+    fn decrypt(&mut self) -> io::Result<()> {
+        let mut input = std::mem::take(&mut self.input);
         loop {
-            match self.receive() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.io.poll_read_ready(cx))?;
-                }
-                result => return Poll::Ready(result),
+            let n = self.tls.read_tls(&mut input.filled())?;
+            input.consume(n);
+            let plain = self.process()?;
+            // Behind a good-bye nothing counts.
+            if n == 0 || input.is_empty() {
+                return Ok(());
+            }
+            if plain >= ENOUGH {
+                self.input = input;
+                return Ok(());
             }
         }
     }
 
-    /// Reads records once and decrypts them; 0 is the end of the socket.
-    fn receive(&mut self) -> io::Result<usize> {
-        let n = self.tls.read_tls(&mut Raw(&self.io))?;
-        self.has_ended |= n == 0;
-        self.process().map(|()| n)
-    }
-
-    /// Decrypts what was read.
-    fn process(&mut self) -> io::Result<()> {
+    /// Decrypts what `tls` has; how many decrypted bytes wait then.
+    fn process(&mut self) -> io::Result<usize> {
         let has_waited = self.tls.wants_write();
         let was_shaken = !self.tls.is_handshaking();
         match self.tls.process_new_packets() {
             Ok(state) => {
-                self.has_plain = state.plaintext_bytes_to_read() > 0;
+                let plain = state.plaintext_bytes_to_read();
+                self.has_plain = plain > 0;
                 self.has_ended |= state.peer_has_closed();
                 self.take_early()?;
                 if has_waited || !self.tls.wants_write() {
-                    return Ok(());
+                    return Ok(plain);
                 }
                 // Nobody may be about to write. It can wait until somebody does, or come to nothing with the socket.
                 self.send().ok();
@@ -309,7 +337,7 @@ impl TlsIo {
                     let error = rustls::Error::General(RENEGOTIATION.to_owned());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
-                Ok(())
+                Ok(plain)
             }
             Err(error) => {
                 self.has_failed = true;

@@ -1,7 +1,10 @@
-//! The socket of an HTTP/2 connection as the library sees it: what comes goes through a [`Scanner`].
+//! The socket of an HTTP/2 connection as the library sees it: what comes goes through a [`Scanner`], and what goes is
+//! collected.
 //!
-//! GOAWAY is written here too, between two frames of the library, because the library's own either ends every request at
-//! once or names no last one.
+//! The library writes a frame at a time, and says after each that it has to go out. Here frames wait until the library has
+//! no more, or there are many bytes, so that they leave in one write; the bytes of responses are not copied for it. GOAWAY
+//! is put between two frames of the library, because the library's own either ends every request at once or names no last
+//! one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +20,16 @@ use super::{
     fault::{Code, Fault},
     scanner::{Bounds, Head, Scanner},
 };
-use crate::{common::buffer::Buf, net::Io};
+use crate::{
+    common::buffer::Buf,
+    http::out::{Out, Piece},
+    net::Io,
+};
+
+/// From so many bytes on a frame's payload is not copied.
+const SHARED: usize = 512;
+/// More bytes than this are not waited with, whatever follows: with one frame more they are a large write.
+const FULL: u64 = 52 << 10;
 
 /// What the library, the connection's task and the tasks of its streams share.
 #[derive(Debug)]
@@ -27,6 +39,8 @@ pub(super) struct Shared {
     open: Cell<usize>,
     /// Pieces of responses that the library holds.
     queued: Cell<usize>,
+    /// What the library writes next, and from where on: it tells only where the bytes are.
+    offered: RefCell<Option<(Rc<Piece>, usize)>>,
     /// The task of the connection, to be woken when a stream ends.
     task: RefCell<Option<Waker>>,
 }
@@ -40,15 +54,16 @@ struct Inner {
     input: Buf,
     /// What the library gets before more of `input`.
     ready: Vec<u8>,
-    /// Our own frames, and how much of them is written.
+    /// Our own frames.
     own: Vec<u8>,
-    own_written: usize,
-    /// A part of them may be on its way already, encrypted.
-    own_begun: bool,
+    /// What waits to be written.
+    out: Out,
     /// GOAWAY was put there.
     said_goaway: bool,
     /// The library has written everything that it has.
     is_flushed: bool,
+    /// The socket takes no more.
+    broken: Option<io::ErrorKind>,
     fault: Option<Fault>,
     eof: bool,
     /// Nothing more is read.
@@ -71,16 +86,17 @@ impl Shared {
                 input,
                 ready: Vec::new(),
                 own: Vec::new(),
-                own_written: 0,
-                own_begun: false,
+                out: Out::default(),
                 said_goaway: false,
                 is_flushed: false,
+                broken: None,
                 fault,
                 eof: false,
                 is_stopped: false,
             }),
             open: Cell::new(0),
             queued: Cell::new(0),
+            offered: RefCell::new(None),
             task: RefCell::new(None),
         })
     }
@@ -193,13 +209,23 @@ impl Shared {
     /// Whether everything that was to be written is.
     pub(super) fn is_flushed(&self) -> bool {
         let inner = self.inner.borrow();
-        self.queued.get() == 0 && inner.is_flushed && inner.own.is_empty()
+        self.queued.get() == 0 && inner.is_flushed && inner.is_out()
     }
 
     /// Whether GOAWAY is written.
     pub(super) fn has_said(&self) -> bool {
         let inner = self.inner.borrow();
-        inner.said_goaway && inner.own.is_empty()
+        inner.said_goaway && inner.is_out()
+    }
+
+    /// The library is about to write bytes of `piece` from `at` on.
+    pub(super) fn offer(&self, piece: &Rc<Piece>, at: usize) {
+        self.offered.replace(Some((Rc::clone(piece), at)));
+    }
+
+    /// Writes what waits. The library has to be asked again after an error, which it gets to know then.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.borrow_mut().poll_out(0, cx)
     }
 
     /// Takes the socket back.
@@ -223,10 +249,6 @@ impl Inner {
         self.own.extend_from_slice(&HEAD);
         self.own.extend_from_slice(&last.to_be_bytes());
         self.own.extend_from_slice(&(code as u32).to_be_bytes());
-    }
-
-    fn io(&mut self) -> io::Result<&mut Io> {
-        self.io.as_mut().ok_or(io::ErrorKind::NotConnected.into())
     }
 
     /// Moves what is there to the library; false when more has to be read first.
@@ -286,33 +308,38 @@ impl Inner {
         Poll::Ready(Ok(n > 0))
     }
 
-    /// Writes our own frames; only between two of the library's.
-    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.own_written < self.own.len() {
-            self.own_begun = true;
-            let Self {
-                io,
-                own,
-                own_written,
-                ..
-            } = self;
-            let io = io.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            let n = ready!(io.poll_write(cx, &own[*own_written..]))?;
-            self.own_written += n;
+    /// Whether nothing waits to be written.
+    fn is_out(&self) -> bool {
+        self.own.is_empty() && self.out.is_empty()
+    }
+
+    /// Writes until at most `left` bytes wait.
+    fn poll_out(&mut self, left: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.out.in_memory() > left {
+            if let Some(kind) = self.broken {
+                return Poll::Ready(Err(kind.into()));
+            }
+            let io = self.io.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            if let Err(error) = ready!(self.out.poll_write(io, u64::MAX, cx)) {
+                self.broken = Some(error.kind());
+                self.out.clear();
+                return Poll::Ready(Err(error));
+            }
         }
-        self.own.clear();
-        self.own_written = 0;
-        self.own_begun = false;
         Poll::Ready(Ok(()))
     }
 
-    /// Before the library writes: a frame of our own that was begun is ended.
-    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.is_flushed = false;
-        if self.own_begun {
-            return self.poll_own(cx);
+    /// Takes bytes of the library's over; `offered` may be where they are.
+    fn take(&mut self, bytes: &[u8], offered: Option<&(Rc<Piece>, usize)>) {
+        if let Some((piece, at)) = offered.filter(|_| bytes.len() >= SHARED)
+            && let Some(rest) = piece.memory().and_then(|all| all.get(*at..))
+            && std::ptr::eq(rest.as_ptr(), bytes.as_ptr())
+            && bytes.len() <= rest.len()
+        {
+            let part = Piece::Part(Rc::clone(piece), *at, at + bytes.len());
+            return self.out.push(part);
         }
-        Poll::Ready(Ok(()))
+        self.out.copy(bytes);
     }
 }
 
@@ -345,9 +372,7 @@ impl AsyncWrite for Gate {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let inner = &mut *self.0.inner.borrow_mut();
-        ready!(inner.poll_begin(cx))?;
-        inner.io()?.poll_write(cx, buf)
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -356,17 +381,35 @@ impl AsyncWrite for Gate {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let inner = &mut *self.0.inner.borrow_mut();
-        ready!(inner.poll_begin(cx))?;
-        inner.io()?.poll_write_vectored(cx, bufs)
+        inner.is_flushed = false;
+        ready!(inner.poll_out(FULL, cx))?;
+        if let Some(kind) = inner.broken {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let offered = self.0.offered.take();
+        let mut taken = 0;
+        for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
+            inner.take(buf, offered.as_ref());
+            taken += buf.len();
+        }
+        Poll::Ready(Ok(taken))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// A frame ends here; it goes out in [`Shared::poll_flush`].
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let inner = &mut *self.0.inner.borrow_mut();
-        ready!(inner.poll_own(cx))?;
+        self.0.offered.take();
+        if let Some(kind) = inner.broken {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let own = std::mem::take(&mut inner.own);
+        if !own.is_empty() {
+            inner.out.copy(&own);
+        }
         inner.is_flushed = true;
         Poll::Ready(Ok(()))
     }

@@ -148,6 +148,9 @@ impl Served<'_> {
             if let Poll::Ready(result) = handshake.as_mut().poll(cx) {
                 return Poll::Ready(result.ok());
             }
+            if let Poll::Ready(Err(_)) = self.shared.poll_flush(cx) {
+                return Poll::Ready(None);
+            }
             if let Some(fault) = self.shared.take_fault() {
                 self.log(&fault.text);
                 return Poll::Ready(None);
@@ -197,6 +200,10 @@ impl Served<'_> {
                     return Poll::Ready(());
                 }
                 Poll::Pending => {}
+            }
+            // The library has written all that it can.
+            if let Poll::Ready(Err(_)) = self.shared.poll_flush(cx) {
+                continue;
             }
             if let Some(fault) = self.shared.take_fault() {
                 self.log(&fault.text);

@@ -315,6 +315,7 @@ impl bytes::Buf for Chunk {
     }
 
     fn chunk(&self) -> &[u8] {
+        self.held.shared.offer(&self.piece, self.at);
         let bytes = self.piece.memory().unwrap_or_default();
         bytes.get(self.at..self.end).unwrap_or_default()
     }
