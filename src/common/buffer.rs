@@ -11,8 +11,9 @@ pub const SMALL: usize = 4096;
 /// that size leaves room: a read that fills the buffer says nothing of what else there is, and costs one more.
 pub const LARGE: usize = 65536 + 4096;
 
-/// How many free buffers of each size a thread keeps.
-const KEPT: usize = 128;
+/// How many free buffers a thread keeps, small and large ones: those of many requests that come at once.
+const KEPT_SMALL: usize = 512;
+const KEPT_LARGE: usize = 128;
 
 thread_local! {
     static FREE_SMALL: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
@@ -143,16 +144,16 @@ impl Buf {
 
 impl Drop for Buf {
     fn drop(&mut self) {
-        let free = match self.data.len() {
-            SMALL => &FREE_SMALL,
-            LARGE => &FREE_LARGE,
+        let (free, kept) = match self.data.len() {
+            SMALL => (&FREE_SMALL, KEPT_SMALL),
+            LARGE => (&FREE_LARGE, KEPT_LARGE),
             _ => return,
         };
         let data = std::mem::take(&mut self.data);
         // At thread end the pool may be gone; then the memory is simply freed.
         let _kept = free.try_with(|free| {
             let mut free = free.borrow_mut();
-            if free.len() < KEPT {
+            if free.len() < kept {
                 free.push(data);
             }
         });

@@ -20,6 +20,14 @@ pub(in crate::http) struct Frozen {
 }
 
 impl Fields {
+    /// None, and room for as many as there mostly are.
+    pub(in crate::http) fn new() -> Self {
+        Self {
+            values: Vec::with_capacity(256),
+            ends: Vec::with_capacity(12),
+        }
+    }
+
     /// Adds a field.
     pub(in crate::http) fn add(&mut self, name: HeaderName, value: &[u8]) {
         self.add_with(name, |values| values.extend_from_slice(value));

@@ -74,6 +74,9 @@ pub enum HpackError {
 const TABLE: usize = 4096;
 /// What a field takes in the table besides its bytes.
 const OVERHEAD: usize = 32;
+/// Room that most heads have enough of: bytes of names and values, and fields.
+const USUAL_BYTES: usize = 256;
+const USUAL_FIELDS: usize = 12;
 /// How many bytes a number may take.
 const INT_OCTETS: usize = 4;
 
@@ -107,6 +110,8 @@ impl Decoder {
     ) -> Result<(), HpackError> {
         let mut rest = block;
         let mut left = limits.total;
+        fields.bytes.reserve(USUAL_BYTES.max(block.len()));
+        fields.ends.reserve(USUAL_FIELDS);
         while let Some(&first) = rest.first() {
             let (prefix, too_long) = Self::kind(first);
             let number = number(&mut rest, prefix, too_long)?;

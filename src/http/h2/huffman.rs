@@ -6,34 +6,47 @@
 
 /// Appends what `bytes` stand for; false when they are no valid code.
 pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> bool {
-    let mut rest = bytes.iter();
+    let mut rest = bytes;
+    // The bits at hand stand at the top, zeros behind them.
     let (mut held, mut count) = (0_u64, 0_u32);
+    out.reserve(bytes.len() * 8 / SHORTEST);
     loop {
-        while count <= 56
-            && let Some(byte) = rest.next()
-        {
-            held = held << 8 | u64::from(*byte);
-            count += 8;
+        if count < 32 {
+            (held, count, rest) = refill(held, count, rest);
         }
-        let window = window(held, count);
+        if let Some((symbol, len)) = FAST.get((held >> (64 - FAST_BITS)) as usize)
+            && *len > 0
+            && u32::from(*len) <= count
+        {
+            out.push(*symbol);
+            held <<= len;
+            count -= u32::from(*len);
+            continue;
+        }
+        let ones = u64::MAX.checked_shr(count).unwrap_or(0);
+        let window = u32::try_from((held | ones) >> 32).unwrap_or(u32::MAX);
         let Some((symbol, len)) = symbol(window).filter(|(_, len)| *len <= count) else {
             // What is left must be padding: the beginning of the code for the end, which is of 30 ones. As in nginx it
             // may be a byte that is not needed.
-            return count < END && held & ((1 << count) - 1) == (1 << count) - 1;
+            return count < END && held | ones == u64::MAX;
         };
         out.push(symbol);
+        held <<= len;
         count -= len;
     }
 }
 
-/// The next 32 bits; ones where there are no more.
-fn window(held: u64, count: u32) -> u32 {
-    let filled = if count >= 32 {
-        held >> (count - 32)
-    } else {
-        (held << (32 - count)) | ((1 << (32 - count)) - 1)
-    };
-    u32::try_from(filled & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+/// Takes as many bytes as there is room for.
+fn refill(mut held: u64, mut count: u32, rest: &[u8]) -> (u64, u32, &[u8]) {
+    if let Some((four, behind)) = rest.split_first_chunk() {
+        let four = u64::from(u32::from_be_bytes(*four));
+        return (held | four << (32 - count), count + 32, behind);
+    }
+    for byte in rest {
+        held |= u64::from(*byte) << (56 - count);
+        count += 8;
+    }
+    (held, count, &[])
 }
 
 /// The symbol that these bits begin with, and the length of its code.
@@ -54,6 +67,9 @@ fn symbol(window: u32) -> Option<(u8, u32)> {
 }
 
 const FAST_BITS: u32 = 10;
+
+/// Length of the shortest codes, bits.
+const SHORTEST: usize = 5;
 
 /// Length of the code for the end.
 const END: u32 = 30;

@@ -19,7 +19,7 @@ pub(in crate::http) fn send_head(x: &mut Exchange<'_>) {
     let server = output::server(x);
     let location = output::location(x).map(<[u8]>::to_vec);
     let response = &x.response;
-    let mut fields = Fields::default();
+    let mut fields = Fields::new();
     if let Some(server) = &server {
         fields.add(SERVER, server);
     }

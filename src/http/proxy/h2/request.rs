@@ -83,7 +83,7 @@ pub(in crate::http::proxy) fn build<'g>(
         None if is_grpc && !x.request.headers.has(Known::ContentLength) => None,
         None => x.request.content_length,
     };
-    let mut fields = Fields::default();
+    let mut fields = Fields::new();
     let host = own_host(x, proxy);
     if let Some(host) = &host {
         fields.add(HOST, host);
