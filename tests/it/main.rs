@@ -34,6 +34,7 @@ mod package_files;
 mod packaged;
 mod privileges;
 mod proxy_protocol;
+mod real_clients;
 mod reload;
 mod resolver;
 mod service_manager;
