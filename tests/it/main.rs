@@ -35,6 +35,7 @@ mod packaged;
 mod privileges;
 mod proxy_protocol;
 mod real_clients;
+mod real_grpc;
 mod reload;
 mod resolver;
 mod service_manager;
