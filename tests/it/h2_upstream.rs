@@ -1,14 +1,14 @@
 //! HTTP/2 to upstreams, and gRPC: behaviour R7, and what requests on one connection do to each other.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc, Barrier, Mutex,
     atomic::{AtomicUsize, Ordering},
     mpsc,
 };
 
 use crate::support::{
     Conn, Subject, both,
-    h2::{Answer, End, H2},
+    h2::{Answer, End, H2, SETTINGS},
     ours,
 };
 
@@ -285,6 +285,47 @@ fn requests_share_a_connection() {
             }
         }
         assert_eq!(conns.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// A peer that says how many streams it takes gets no more on a connection; `keepalive` bounds what is kept.
+#[test]
+fn connections_are_opened_and_kept_as_needed() {
+    let conf = CONF.replacen("keepalive 4;", "keepalive 1; keepalive_requests 3;", 1);
+    ours(&conf, |s: &mut Subject| {
+        let (opened, conns) = mpsc::channel();
+        let (closed, ends) = mpsc::channel();
+        let gate = Arc::new(Barrier::new(2));
+        let wait = Arc::clone(&gate);
+        s.backend("a", move |conn| {
+            let number = conn.number;
+            let mut server = conn.h2().unwrap();
+            // MAX_CONCURRENT_STREAMS
+            server.frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 1]);
+            opened.send(number).unwrap();
+            while let Some(stream) = server.accept() {
+                if server.seen(stream).field(":path") == Some("/both") {
+                    wait.wait();
+                }
+                server.respond(stream, &[OK, GRPC], true);
+            }
+            closed.send(number).unwrap();
+        });
+        let mut client = h2(s);
+        assert_eq!(client.fetch("/first").status(), 200);
+        let streams = [client.get("/both"), client.get("/both")];
+        for stream in streams {
+            assert_eq!(client.answer(stream).status(), 200);
+        }
+        // One of the two is kept.
+        assert_eq!([conns.recv().unwrap(), conns.recv().unwrap()], [0, 1]);
+        let first = ends.recv().unwrap();
+        for _ in 0..4 {
+            assert_eq!(client.fetch("/more").status(), 200);
+        }
+        // The other has had its three requests then.
+        assert_eq!(ends.recv().unwrap(), 1 - first);
+        assert_eq!(conns.recv().unwrap(), 2);
     });
 }
 

@@ -274,6 +274,8 @@ impl State {
 #[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -376,6 +378,24 @@ mod tests {
         assert_eq!(text(heads.take(3)), ":status=200");
         heads.forget(3);
         assert!(heads.take(3).is_none());
+    }
+
+    proptest! {
+        /// Whatever comes, in whatever pieces: nothing panics, and the library gets the same.
+        #[test]
+        fn any_bytes_are_survived(
+            bytes in proptest::collection::vec(0..12u8, 0..200),
+            piece in 1..40usize,
+        ) {
+            let (mut one, mut other) = (Heads::new(), Heads::new());
+            for heads in [&mut one, &mut other] {
+                for stream in 0..12 {
+                    heads.expect(stream);
+                }
+            }
+            let whole = run(&mut one, &bytes, 1000);
+            prop_assert_eq!(run(&mut other, &bytes, piece), whole);
+        }
     }
 
     #[test]
