@@ -2,16 +2,23 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
+use rustls::version::TLS13;
+
 use crate::{
     stream_preread::greeting,
-    support::{Conn, Subject, both},
+    support::{
+        Conn, Subject, both,
+        h2::H2,
+        tls::{self, with_certificates},
+    },
 };
 
 /// Every example; each has a test of its own below.
-const ALL: [&str; 11] = [
+const ALL: [&str; 13] = [
     "api-least-time",
     "canary",
     "error-pages",
+    "grpc",
     "json-logs",
     "proxy-protocol",
     "real-ip",
@@ -19,6 +26,7 @@ const ALL: [&str; 11] = [
     "sticky-hash",
     "streaming",
     "streams",
+    "tls",
     "websockets",
 ];
 
@@ -32,6 +40,7 @@ fn example(name: &str) -> String {
     let file = directory().join(format!("{name}.conf"));
     let text = fs::read_to_string(file).unwrap();
     let text = text.replace("/srv/www", "{{dir}}/www");
+    let text = with_certificates(&text.replace("/etc/ssl/site", "{{tls}}"));
     let mut conf = String::new();
     for line in text.lines().filter(|line| !line.trim().starts_with('#')) {
         let line = peers(line);
@@ -103,6 +112,58 @@ fn api_least_time() {
     });
     // The server that is busy is left for another one.
     assert_eq!((texts, log), ([200; 4], 4));
+}
+
+#[test]
+fn grpc() {
+    let answers = both(&example("grpc"), |s: &mut Subject| {
+        for (name, status) in [("peer1", "503"), ("peer2", "200")] {
+            s.backend(name, move |conn| {
+                let mut server = conn.h2().unwrap();
+                while let Some(stream) = server.accept() {
+                    server.request(stream);
+                    let head = [(":status", status), ("content-type", "application/grpc")];
+                    server.respond(stream, &head, false);
+                    server.respond(stream, &[("grpc-status", "0")], true);
+                }
+            });
+        }
+        let mut client = H2::new(s.address("listen"));
+        let mut call = |target| {
+            let fields = [("content-type", "application/grpc"), ("te", "trailers")];
+            let stream = client.ask("POST", target, &fields, true);
+            client.answer(stream)
+        };
+        [call("/shop.Orders/Get"), call("/chat.Rooms/Talk")]
+    });
+    // The server that is busy is left for another one.
+    assert_eq!(answers.map(|answer| answer.status()), [200, 200]);
+}
+
+#[test]
+fn tls() {
+    let seen = both(&example("tls"), |s: &mut Subject| {
+        s.backend("peer1", |conn| {
+            while let Some(request) = conn.request() {
+                let proto = request.header("x-forwarded-proto").unwrap_or("none");
+                conn.write(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{proto}",
+                    proto.len()
+                ));
+            }
+        });
+        let plain = s.get("/path?x");
+        let mut client = s.connect();
+        client.send("GET /path HTTP/1.1\r\nHost: site.example\r\n\r\n");
+        let moved = client.response().header("location").map(str::to_owned);
+        let config = tls::client(&[&TLS13], &["http/1.1"]);
+        let client = s.connect_to("listen8443");
+        let mut client = client.secure("localhost", &config).unwrap();
+        client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        (plain.status(), moved, client.response().text())
+    });
+    let moved = Some("https://site.example/path".to_owned());
+    assert_eq!(seen, (301, moved, "https".to_owned()));
 }
 
 #[test]
