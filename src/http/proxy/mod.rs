@@ -15,6 +15,7 @@ mod peer;
 pub(super) mod pool;
 mod relay;
 mod request;
+mod send;
 mod target;
 mod tls;
 mod tries;

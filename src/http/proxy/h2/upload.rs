@@ -13,10 +13,7 @@ use crate::{
         body,
         exchange::Exchange,
         out::{Out, Piece},
-        proxy::{
-            attempt::{Fail, poll_client},
-            request::Built,
-        },
+        proxy::{attempt::Fail, request::Built, send::poll_client},
     },
 };
 
