@@ -18,6 +18,7 @@ mod notes;
 mod objects;
 pub mod ocsp;
 mod pem;
+mod sealed;
 mod server;
 mod session_id;
 mod sessions;

@@ -5,15 +5,13 @@ use std::{borrow::Cow, ffi::OsStr, fs, io, os::unix::ffi::OsStrExt as _, path::P
 use rustls::{
     crypto::aws_lc_rs::sign::any_supported_type,
     pki_types::{
-        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
         pem::{self, PemObject as _},
     },
     sign::{CertifiedKey, SigningKey},
 };
 
-use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
-
-use super::{trusted, verify};
+use super::{sealed::Sealed, trusted, verify};
 use crate::{
     common::errno::Errno,
     conf::model::{Passwords, Pem},
@@ -132,13 +130,14 @@ fn private_key(
 ) -> Result<(PrivateKeyDer<'static>, bool), String> {
     let failed = |why: &str| format!("cannot load certificate key \"{}\": {why}", name(source));
     let bytes = read(source).map_err(|why| failed(&why))?;
-    if let Some(sealed) = encrypted(&bytes) {
+    if let Some(sealed) = Sealed::find(&bytes) {
         let known = match source {
             // A store asks once.
             Pem::Store(_) => passwords.0.get(..1).unwrap_or_default(),
             _ => &passwords.0,
         };
-        let opened = decrypt(sealed, known).ok_or_else(|| failed(BAD_PASSWORD))?;
+        // DIFFERS(pass-phrase): OpenSSL asks whoever starts nginx.
+        let opened = sealed.open(known).ok_or_else(|| failed(BAD_PASSWORD))?;
         return Ok((opened, false));
     }
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| failed(NO_KEY))?;
@@ -147,25 +146,6 @@ fn private_key(
 
 const BAD_PASSWORD: &str =
     "PEM_read_bio_PrivateKey() failed (SSL: error:1C800064:Provider routines::bad decrypt)";
-
-/// The part of a file that is a key with a password (RFC 7468, section 11), if there is one.
-fn encrypted(pem: &[u8]) -> Option<&str> {
-    const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
-    let text = std::str::from_utf8(pem).ok()?;
-    let begin = text.find("-----BEGIN ENCRYPTED PRIVATE KEY-----")?;
-    let end = text[begin..].find(END)?;
-    Some(&text[begin..begin + end + END.len()])
-}
-
-/// Opens a key with the first password that fits.
-fn decrypt(pem: &str, passwords: &[Box<[u8]>]) -> Option<PrivateKeyDer<'static>> {
-    let (_, document) = SecretDocument::from_pem(pem).ok()?;
-    let sealed = EncryptedPrivateKeyInfo::try_from(document.as_bytes()).ok()?;
-    let opened = passwords
-        .iter()
-        .find_map(|password| sealed.decrypt(password).ok())?;
-    Some(PrivatePkcs8KeyDer::from(opened.as_bytes().to_vec()).into())
-}
 
 fn broken(call: &str, error: &pem::Error) -> String {
     match error {

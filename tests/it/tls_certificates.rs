@@ -227,6 +227,23 @@ fn keys_of_stores() {
     assert_eq!(which, "rsa");
 }
 
+/// Keys with a password, in the forms that OpenSSL has had.
+#[test]
+fn keys_with_passwords() {
+    for (certificate, form) in [
+        ("rsa", ""),
+        ("rsa", ".des3"),
+        ("rsa", ".old"),
+        ("ecdsa", ".ec"),
+    ] {
+        let code = crate::support::compare::check(&with_certificates(&format!(
+            "server {{ listen {{{{listen}}}} ssl; ssl_password_file {{{{tls}}}}/passwords;
+                ssl_certificate {{{{tls}}}}/{certificate}.crt; ssl_certificate_key {{{{tls}}}}/encrypted{form}.key; }}"
+        )));
+        assert_eq!(code, Some(0));
+    }
+}
+
 /// The number of a session: its own where it is kept, the client's with a ticket, and always the connection's with 1.3.
 #[test]
 fn numbers_of_sessions() {
