@@ -25,14 +25,14 @@ macro_rules! rows {
                 TAKE1,
                 |r, s| name(r, s, |r| &mut r.ssl().certificate),
                 "Names the file with a server's certificate, PEM, followed by the chain; several are for several kinds of key.",
-            ).takes("<file> | data:<pem>", ""),
+            ).takes("<file> | data:<pem>", "").differs(&["resumed-certificate"]),
             Row::new(
                 "ssl_certificate_key",
                 $contexts,
                 TAKE1,
                 |r, s| name(r, s, |r| &mut r.ssl().certificate_key),
                 "Names the file with the key of the certificate; `data:` is followed by the key itself.",
-            ).takes("<file> | data:<pem>", ""),
+            ).takes("<file> | data:<pem> | store:file:<file>", "").differs(&["key-kind", "engines"]),
             Row::new(
                 "ssl_certificate_cache",
                 $contexts,
@@ -46,7 +46,7 @@ macro_rules! rows {
                 FLAG,
                 |r, s| flag(&mut r.ssl().certificate_compression, s),
                 "Compresses certificates.",
-            ).default("off"),
+            ).default("off").differs(&["certificate-compression"]),
             Row::accepted(
                 "ssl_ech_file",
                 $contexts,
@@ -60,7 +60,7 @@ macro_rules! rows {
                 TAKE1,
                 |r, s| passwords(r, s, |r| &mut r.ssl().passwords),
                 "Names the file with passwords of keys, one a line.",
-            ).takes("<file>", ""),
+            ).takes("<file>", "").differs(&["pass-phrase"]),
             Row::accepted(
                 "ssl_dhparam",
                 $contexts,
@@ -130,21 +130,21 @@ macro_rules! rows {
                 TAKE12,
                 session_cache,
                 "Keeps sessions so that clients can resume them.",
-            ).takes("off | none; builtin[:<number>] [shared:<name>:<size>]; shared:<name>:<size>", "none"),
+            ).takes("off | none; builtin[:<number>] [shared:<name>:<size>]; shared:<name>:<size>", "none").differs(&["session-zone"]),
             Row::new(
                 "ssl_session_tickets",
                 $contexts,
                 FLAG,
                 |r, s| flag(&mut r.ssl().session_tickets, s),
                 "Lets clients keep sessions in tickets.",
-            ).default("on"),
+            ).default("on").differs(&["tickets"]),
             Row::new(
                 "ssl_session_ticket_key",
                 $contexts,
                 TAKE1,
                 |r, s| files(r, s, |r| &mut r.ssl().session_ticket_keys),
                 "Names the file with the key of tickets; the first encrypts, all decrypt.",
-            ).takes("<file>", ""),
+            ).takes("<file>", "").differs(&["tickets"]),
             Row::new(
                 "ssl_session_timeout",
                 $contexts,
@@ -241,7 +241,7 @@ pub(super) const ROWS: &[Row] = rows! { HS;
         FLAG,
         |r, s| flag(&mut r.ssl().early_data, s),
         "Takes data before the handshake of TLS 1.3 ends.",
-    ).default("off"),
+    ).default("off").differs(&["early-data"]),
 };
 
 pub(super) const STREAM_ROWS: &[Row] = rows! { BOTH;
