@@ -2,7 +2,12 @@
 
 use std::{fs, path::Path};
 
-use crate::support::{Subject, both};
+use rustls::version::TLS13;
+
+use crate::support::{
+    Subject, both,
+    tls::{client, with_certificates},
+};
 
 const CONF: &str = "stream {
     log_format t '$status $bytes_received $server_name [$ssl_preread_server_name] [$ssl_preread_protocol] '
@@ -99,6 +104,65 @@ fn greetings_choose_the_server() {
     }
     let got = "b 517,b 517,b 567,a.example.com,a 236,a 48,a 18,a 517,b 517,a 18";
     assert_eq!(backends.join(","), got);
+}
+
+/// What was read out of TLS cannot be handed on.
+#[test]
+fn first_bytes_that_were_decrypted() {
+    let conf = with_certificates(
+        "stream { ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/rsa.key;
+            log_format t $status; access_log {{dir}}/access.log t;
+            server { listen {{listen}} ssl; ssl_preread on; pass {{listen_text}}; }
+            server { listen {{listen2}} ssl; pass {{listen_text}}; }
+            server { listen {{listen_text}}; return text; } }",
+    );
+    let seen = both(&conf, |s: &mut Subject| {
+        let texts = ["listen", "listen2"].map(|name| {
+            let mut conn = s
+                .connect_to(name)
+                .secure("localhost", &client(&[&TLS13], &[]))
+                .unwrap();
+            conn.send("GET / HTTP/1.0\r\n\r\n").rest()
+        });
+        (texts, s.log("access.log", 2), s.error("preread data"))
+    });
+    assert_eq!(seen.0, ["", "text"]);
+}
+
+/// Inside TLS too the first bytes choose the server, in pieces as well, and then go where the others go.
+#[test]
+fn greetings_inside_tls() {
+    let conf = with_certificates(
+        "stream { ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/rsa.key; ssl_preread on;
+            server { listen {{listen}} ssl; server_name any; proxy_pass {{a}}; }
+            server { listen {{listen}} ssl; server_name www.example.com; proxy_pass {{b}}; } }",
+    );
+    both(&conf, |s: &mut Subject| {
+        for name in ["a", "b"] {
+            s.backend(name, move |conn| {
+                let bytes = conn.rest();
+                conn.write(format!(
+                    "{name} {} {:08x}",
+                    bytes.len(),
+                    crc32fast::hash(&bytes)
+                ));
+            });
+        }
+        let hello = greeting("tls13.raw");
+        [
+            (&hello[..], 7),
+            (&hello[..], 9000),
+            (b"GET / HTTP/1.0\r\n\r\n", 9000),
+        ]
+        .map(|(bytes, size)| {
+            let tls = client(&[&TLS13], &[]);
+            let mut conn = s.connect().secure("localhost", &tls).unwrap();
+            for piece in bytes.chunks(size) {
+                conn.send(piece);
+            }
+            conn.finish().rest()
+        })
+    });
 }
 
 #[test]
