@@ -195,6 +195,11 @@ fn answers_of_all_kinds() {
     both(CONF, |s: &mut Subject| {
         s.backends(&[("a", 0)]);
         std::fs::write(s.path("html/file"), "0123456789".repeat(3000)).unwrap();
+        // The two programs' files may be written in different seconds.
+        let file = std::fs::File::open(s.path("html/file")).unwrap();
+        let long_ago = std::time::Duration::from_secs(1_700_000_000);
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH + long_ago)
+            .unwrap();
         let mut client = h2(s);
         let mut rows: Vec<String> = ["/own?q=1", "/moved", "/page", "/file", "/missing"]
             .iter()

@@ -201,7 +201,7 @@ fn requests_over_tls() {
 #[test]
 fn slow_handshakes_end() {
     let conf = conf("
-        server { listen {{listen}} ssl; server_name localhost; client_header_timeout 200ms; location / { return 200; } }");
+        server { listen {{listen}} ssl; server_name localhost; client_header_timeout 400ms; location / { return 200; } }");
     both(&conf, |s: &mut Subject| {
         connect(s, "localhost").unwrap();
         let before = s.descriptors();

@@ -293,7 +293,7 @@ impl H2 {
                 let answer = self.entry(stream);
                 if fields
                     .first()
-                    .is_some_and(|(_, status)| status.starts_with('1'))
+                    .is_some_and(|(name, status)| name == ":status" && status.starts_with('1'))
                 {
                     answer.early.extend(fields);
                 } else if answer.head.is_empty() {
