@@ -16,6 +16,7 @@ pub(super) fn bare(bytes: &[u8]) -> Option<CertificateDer<'static>> {
 }
 
 /// Whether an authority may be trusted for `purpose`, as far as what stands behind its certificate says.
+// DIFFERS(trusted-purpose): one that may not is as if it were not there; OpenSSL has a verdict of its own for it.
 pub(super) fn is_for(bytes: &[u8], purpose: Purpose) -> bool {
     let Ok((behind, _)) = parse_x509_certificate(bytes) else {
         return false;

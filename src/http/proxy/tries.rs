@@ -250,6 +250,12 @@ fn after_failure<'g>(
     }
     let may = unprocessed || (allows(proxy, fail) && may_repeat(x, proxy, sent));
     let again = may && tries.may_retry(now);
+    if fail == Fail::Unprocessed && !again {
+        x.log(
+            Level::Error,
+            format_args!("upstream did not process the request, which cannot be sent again"),
+        );
+    }
     (!again).then_some(Next::Status(status))
 }
 

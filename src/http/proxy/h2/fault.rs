@@ -27,7 +27,7 @@ pub(in crate::http::proxy) fn fail(x: &Exchange<'_>, error: &h2::Error) -> Fail 
         };
         x.log(
             Level::Info,
-            format_args!("{text}: the request is sent again"),
+            format_args!("{text} before it has looked at the request"),
         );
         return Fail::Unprocessed;
     }
