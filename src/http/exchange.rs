@@ -264,6 +264,13 @@ impl<'g> Exchange<'g> {
     pub(super) fn bytes_sent(&self) -> u64 {
         self.conn.sent.saturating_sub(self.sent_before)
     }
+
+    /// Those of the body among them.
+    pub(super) fn body_bytes_sent(&mut self) -> u64 {
+        let framing = self.conn.io.stream().map_or(0, |stream| stream.framing());
+        let sent = self.bytes_sent();
+        sent.saturating_sub(self.response.header_size + framing)
+    }
 }
 
 /// The end of a message: what is being done, and for whom (`ngx_http_log_error_handler`).

@@ -52,8 +52,9 @@ pub(super) fn send_header<'g>(x: &mut Exchange<'g>) -> Sent<'g> {
     if x.request.is_head() {
         x.response.header_only = true;
     }
-    settle(&mut x.response);
-    if x.conn.io.is_stream() {
+    let is_stream = x.conn.io.is_stream();
+    settle(&mut x.response, is_stream);
+    if is_stream {
         h2::send_head(x);
         return Ok(());
     }
@@ -142,9 +143,9 @@ pub(super) fn failed<'g>(x: &mut Exchange<'g>, error: &ConnError) -> Next<'g> {
     }
 }
 
-/// What follows from the status.
-fn settle(response: &mut Response) {
-    if response.status_line.is_empty() {
+/// What follows from the status. Over HTTP/1 an upstream's own line may promise a body whatever it says.
+fn settle(response: &mut Response, is_stream: bool) {
+    if response.status_line.is_empty() || is_stream {
         if response.status == 204 {
             response.header_only = true;
             response.content_type.clear();

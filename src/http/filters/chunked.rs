@@ -9,8 +9,11 @@ use crate::http::{
 
 /// Decides whether the body is chunked: its length is unknown, or there are trailers.
 pub(crate) fn header(x: &mut Exchange<'_>) {
+    let is_stream = x.conn.io.is_stream();
     let response = &mut x.response;
-    if matches!(response.status, 304 | 204)
+    // The end of a stream is the body's, and trailers stand behind it whatever its length.
+    if is_stream
+        || matches!(response.status, 304 | 204)
         || response.status < 200
         || x.request.is_head()
         || x.request.method == crate::http::h1::request_line::Method::Connect
@@ -20,12 +23,7 @@ pub(crate) fn header(x: &mut Exchange<'_>) {
     if response.content_length.is_some() && !response.expect_trailers {
         return;
     }
-    if x.conn.io.is_stream() {
-        // Its end is the body's.
-        if response.expect_trailers {
-            response.clear_content_length();
-        }
-    } else if x.request.version < 1001 {
+    if x.request.version < 1001 {
         if response.content_length.is_none() {
             x.keepalive = false;
         }

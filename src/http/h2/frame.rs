@@ -46,12 +46,14 @@ pub(in crate::http) const PADDED: u8 = 8;
 /// Five bytes about priority come first.
 pub(in crate::http) const HAS_PRIORITY: u8 = 32;
 
-/// Frames that are looked at as a whole are no longer than this.
+/// Bytes of a frame's head.
+pub(in crate::http) const HEAD: usize = 9;
+/// Frames that are looked at as a whole are no longer than this, and those that anybody takes.
 pub(in crate::http) const MAX_WHOLE: usize = 16384;
 
 impl Frame {
     /// Reads it.
-    pub(in crate::http) fn of(bytes: [u8; 9]) -> Self {
+    pub(in crate::http) fn of(bytes: [u8; HEAD]) -> Self {
         let [len @ .., kind, flags, _, _, _, _] = bytes;
         let [.., a, b, c, d] = bytes;
         Self {
@@ -64,12 +66,20 @@ impl Frame {
         }
     }
 
+    /// The head of the frame.
+    pub(in crate::http) fn bytes(self) -> [u8; HEAD] {
+        let [_, len @ ..] = u32::try_from(self.len).unwrap_or(u32::MAX).to_be_bytes();
+        let (mut bytes, stream) = ([0; HEAD], self.stream.to_be_bytes());
+        let parts = len.iter().chain([&self.kind, &self.flags]).chain(&stream);
+        for (byte, part) in bytes.iter_mut().zip(parts) {
+            *byte = *part;
+        }
+        bytes
+    }
+
     /// Appends the head of the frame.
     pub(in crate::http) fn push(self, out: &mut Vec<u8>) {
-        let len = u32::try_from(self.len).unwrap_or(u32::MAX).to_be_bytes();
-        out.extend_from_slice(len.get(1..).unwrap_or_default());
-        out.extend_from_slice(&[self.kind, self.flags]);
-        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.extend_from_slice(&self.bytes());
     }
 
     /// What can be wrong with it whatever came before.

@@ -1,10 +1,8 @@
 //! The socket of an HTTP/2 connection as the library sees it: what comes goes through a [`Scanner`], and what goes is
-//! collected.
+//! collected by a [`Writer`].
 //!
-//! The library writes a frame at a time, and says after each that it has to go out. Here frames wait until the library has
-//! no more, or there are many bytes, so that they leave in one write; the bytes of responses are not copied for it. GOAWAY
-//! is put between two frames of the library, because the library's own either ends every request at once or names no last
-//! one.
+//! GOAWAY is put between two frames of the library, because the library's own either ends every request at once or names no
+//! last one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,19 +15,13 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
+    block::Block,
     fault::{Code, Fault},
+    hpack::Fields,
     scanner::{Bounds, Head, Scanner},
+    writer::{Offer, Writer},
 };
-use crate::{
-    common::buffer::Buf,
-    http::out::{Out, Piece},
-    net::Io,
-};
-
-/// From so many bytes on a frame's payload is not copied.
-const SHARED: usize = 512;
-/// More bytes than this are not waited with, whatever follows: with one frame more they are a large write.
-const FULL: u64 = 52 << 10;
+use crate::{common::buffer::Buf, http::out::Piece, net::Io};
 
 /// What the library, the connection's task and the tasks of its streams share.
 #[derive(Debug)]
@@ -39,8 +31,8 @@ pub(super) struct Shared {
     open: Cell<usize>,
     /// Pieces of responses that the library holds.
     queued: Cell<usize>,
-    /// What the library writes next, and from where on: it tells only where the bytes are.
-    offered: RefCell<Option<(Rc<Piece>, usize)>>,
+    /// What the library writes next.
+    offered: Offer,
     /// The task of the connection, to be woken when a stream ends.
     task: RefCell<Option<Waker>>,
 }
@@ -57,13 +49,11 @@ struct Inner {
     /// Our own frames.
     own: Vec<u8>,
     /// What waits to be written.
-    out: Out,
+    writer: Writer,
     /// GOAWAY was put there.
     said_goaway: bool,
     /// The library has written everything that it has.
     is_flushed: bool,
-    /// The socket takes no more.
-    broken: Option<io::ErrorKind>,
     fault: Option<Fault>,
     eof: bool,
     /// Nothing more is read.
@@ -86,17 +76,16 @@ impl Shared {
                 input,
                 ready: Vec::new(),
                 own: Vec::new(),
-                out: Out::default(),
+                writer: Writer::default(),
                 said_goaway: false,
                 is_flushed: false,
-                broken: None,
                 fault,
                 eof: false,
                 is_stopped: false,
             }),
             open: Cell::new(0),
             queued: Cell::new(0),
-            offered: RefCell::new(None),
+            offered: Offer::default(),
             task: RefCell::new(None),
         })
     }
@@ -114,6 +103,11 @@ impl Shared {
     /// The head of a stream that the library has accepted.
     pub(super) fn head(&self, stream: u32) -> Option<Head> {
         self.inner.borrow_mut().scanner.head(stream)
+    }
+
+    /// Nobody needs the fields of a head any more.
+    pub(super) fn give_back(&self, fields: Fields) {
+        self.inner.borrow_mut().scanner.give_back(fields);
     }
 
     /// Tells the client that no more requests are taken, once.
@@ -178,10 +172,13 @@ impl Shared {
     pub(super) fn leave(&self) {
         self.open.set(self.open.get() - 1);
         self.inner.borrow_mut().scanner.ended();
-        if self.open.get() == 0
-            && let Some(task) = self.task.take()
-        {
-            task.wake();
+        if self.open.get() == 0 {
+            let inner = &mut *self.inner.borrow_mut();
+            inner.writer.heads.rest();
+            inner.scanner.rest();
+            if let Some(task) = self.task.take() {
+                task.wake();
+            }
         }
     }
 
@@ -193,6 +190,22 @@ impl Shared {
     /// Has the task woken when the last stream ends.
     pub(super) fn wake_at_end(&self, waker: &Waker) {
         self.task.replace(Some(waker.clone()));
+    }
+
+    /// A header block that is empty.
+    pub(super) fn block(&self) -> Block {
+        let inner = &mut *self.inner.borrow_mut();
+        let mut block = Block::new(inner.writer.heads.memory());
+        if inner.scanner.take_table_setting() {
+            block.forget_table();
+        }
+        block
+    }
+
+    /// The library has a head for a stream: this one is to go out.
+    pub(super) fn put_head(&self, stream: u32, block: Block) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.writer.heads.push(stream, block.into_bytes());
     }
 
     /// `n` bytes of a response are the library's now.
@@ -212,6 +225,11 @@ impl Shared {
         self.queued.get() == 0 && inner.is_flushed && inner.is_out()
     }
 
+    /// Whether a little is to be written, and other requests are on their way.
+    pub(super) fn may_wait(&self) -> bool {
+        self.open.get() > 0 && self.inner.borrow().writer.is_little()
+    }
+
     /// Whether GOAWAY is written.
     pub(super) fn has_said(&self) -> bool {
         let inner = self.inner.borrow();
@@ -220,12 +238,12 @@ impl Shared {
 
     /// The library is about to write bytes of `piece` from `at` on.
     pub(super) fn offer(&self, piece: &Rc<Piece>, at: usize) {
-        self.offered.replace(Some((Rc::clone(piece), at)));
+        self.offered.set(piece, at);
     }
 
     /// Writes what waits. The library has to be asked again after an error, which it gets to know then.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner.borrow_mut().poll_out(0, cx)
+        self.inner.borrow_mut().poll_out(cx)
     }
 
     /// Takes the socket back.
@@ -280,6 +298,9 @@ impl Inner {
                 }
             };
             self.input.consume(n);
+            if let Some(stream) = self.scanner.take_reset() {
+                self.writer.heads.end(stream);
+            }
             if self.scanner.is_going() {
                 self.say_goaway(Code::None);
             }
@@ -310,36 +331,14 @@ impl Inner {
 
     /// Whether nothing waits to be written.
     fn is_out(&self) -> bool {
-        self.own.is_empty() && self.out.is_empty()
+        self.own.is_empty() && self.writer.is_out()
     }
 
-    /// Writes until at most `left` bytes wait.
-    fn poll_out(&mut self, left: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.out.in_memory() > left {
-            if let Some(kind) = self.broken {
-                return Poll::Ready(Err(kind.into()));
-            }
-            let io = self.io.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            if let Err(error) = ready!(self.out.poll_write(io, u64::MAX, cx)) {
-                self.broken = Some(error.kind());
-                self.out.clear();
-                return Poll::Ready(Err(error));
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Takes bytes of the library's over; `offered` may be where they are.
-    fn take(&mut self, bytes: &[u8], offered: Option<&(Rc<Piece>, usize)>) {
-        if let Some((piece, at)) = offered.filter(|_| bytes.len() >= SHARED)
-            && let Some(rest) = piece.memory().and_then(|all| all.get(*at..))
-            && std::ptr::eq(rest.as_ptr(), bytes.as_ptr())
-            && bytes.len() <= rest.len()
-        {
-            let part = Piece::Part(Rc::clone(piece), *at, at + bytes.len());
-            return self.out.push(part);
-        }
-        self.out.copy(bytes);
+    /// Writes all that waits.
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { io, writer, .. } = self;
+        let io = io.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        writer.poll_out(0, io, cx)
     }
 }
 
@@ -382,17 +381,9 @@ impl AsyncWrite for Gate {
     ) -> Poll<io::Result<usize>> {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.is_flushed = false;
-        ready!(inner.poll_out(FULL, cx))?;
-        if let Some(kind) = inner.broken {
-            return Poll::Ready(Err(kind.into()));
-        }
-        let offered = self.0.offered.take();
-        let mut taken = 0;
-        for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
-            inner.take(buf, offered.as_ref());
-            taken += buf.len();
-        }
-        Poll::Ready(Ok(taken))
+        let Inner { io, writer, .. } = inner;
+        let io = io.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        writer.poll_take(bufs, &self.0.offered, io, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -403,13 +394,7 @@ impl AsyncWrite for Gate {
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let inner = &mut *self.0.inner.borrow_mut();
         self.0.offered.take();
-        if let Some(kind) = inner.broken {
-            return Poll::Ready(Err(kind.into()));
-        }
-        let own = std::mem::take(&mut inner.own);
-        if !own.is_empty() {
-            inner.out.copy(&own);
-        }
+        inner.writer.flushed(&mut inner.own)?;
         inner.is_flushed = true;
         Poll::Ready(Ok(()))
     }

@@ -36,6 +36,88 @@ pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
+/// What is written for each byte: its code, and how long that is in bits; 0 for a byte that must not be there.
+pub type Table = [(u32, u32); 256];
+
+/// The table of values: whatever ends no line and no string.
+pub static VALUE: Table = value();
+
+/// The table of names (RFC 9110, 5.6.2), in lower case.
+pub static NAME: Table = name();
+
+/// How many bytes the code of `bytes` takes.
+pub fn encoded_len(bytes: &[u8], table: &Table) -> usize {
+    let bits = bytes.iter().map(|byte| entry(table, *byte).1 as usize);
+    bits.sum::<usize>().div_ceil(8)
+}
+
+/// What came of encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoded {
+    /// The code was appended.
+    Shorter,
+    /// It is no shorter than the bytes: nothing was appended.
+    NotShorter,
+    /// One of them must not be there.
+    NotAllowed,
+}
+
+/// Appends the code of `bytes` if that is shorter.
+pub fn encode(bytes: &[u8], table: &Table, out: &mut Vec<u8>) -> Encoded {
+    let start = out.len();
+    // Room for what is shorter, and a part that is written at once.
+    out.resize(start + bytes.len() + PART, 0);
+    let room = out.get_mut(start..).unwrap_or_default();
+    let shorter = fill(bytes, table, room).filter(|(n, _)| *n < bytes.len());
+    out.truncate(start + shorter.map_or(0, |(n, _)| n));
+    let is_allowed = match shorter {
+        Some((_, is_allowed)) => is_allowed,
+        None => bytes.iter().all(|byte| entry(table, *byte).1 > 0),
+    };
+    match shorter {
+        _ if !is_allowed => Encoded::NotAllowed,
+        Some(_) => Encoded::Shorter,
+        None => Encoded::NotShorter,
+    }
+}
+
+/// How many bytes are written at once.
+const PART: usize = 4;
+
+/// Writes the code of `bytes`; how long it is, if there is room, and whether all of them may be there.
+fn fill(bytes: &[u8], table: &Table, room: &mut [u8]) -> Option<(usize, bool)> {
+    // The bits at hand stand at the bottom; above them are those that have gone.
+    let (mut held, mut count) = (0_u64, 0);
+    let mut parts = room.chunks_exact_mut(PART);
+    let (mut written, mut is_allowed) = (0, true);
+    for byte in bytes {
+        let (code, len) = entry(table, *byte);
+        is_allowed &= len > 0;
+        held = held << len | u64::from(code);
+        count += len;
+        if count >= 32 {
+            count -= 32;
+            let [_, _, _, _, part @ ..] = (held >> count).to_be_bytes();
+            parts.next()?.copy_from_slice(&part);
+            written += PART;
+        }
+    }
+    // Ones fill the last byte.
+    let padding = count.wrapping_neg() % 8;
+    held = held << padding | ((1 << padding) - 1);
+    count += padding;
+    let [_, _, _, _, part @ ..] = (held << (32 - count)).to_be_bytes();
+    let rest = count as usize / 8;
+    if rest > 0 {
+        parts.next()?.copy_from_slice(&part);
+    }
+    Some((written + rest, is_allowed))
+}
+
+fn entry(table: &Table, byte: u8) -> (u32, u32) {
+    table.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
 /// Takes as many bytes as there is room for.
 fn refill(mut held: u64, mut count: u32, rest: &[u8]) -> (u64, u32, &[u8]) {
     if let Some((four, behind)) = rest.split_first_chunk() {
@@ -120,6 +202,69 @@ const fn codes() -> Codes {
     clippy::indexing_slicing,
     reason = "made at compile time, where either would be an error"
 )]
+const fn all() -> Table {
+    let mut table = [(0, 0); 256];
+    let codes = codes();
+    let mut len = 1;
+    while len < 32 {
+        let (first, start) = codes.firsts[len];
+        let end = if len < 31 {
+            codes.firsts[len + 1].1
+        } else {
+            256
+        };
+        let mut at = start;
+        while at < end {
+            let symbol = codes.symbols[at as usize] as usize;
+            table[symbol] = (first + (at - start) as u32, len as u32);
+            at += 1;
+        }
+        len += 1;
+    }
+    table
+}
+
+#[expect(clippy::indexing_slicing, reason = "made at compile time")]
+const fn value() -> Table {
+    let mut table = all();
+    table[0] = (0, 0);
+    table[b'\r' as usize] = (0, 0);
+    table[b'\n' as usize] = (0, 0);
+    table
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "made at compile time, where either would be an error"
+)]
+const fn name() -> Table {
+    let all = all();
+    let mut table = [(0, 0); 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let c = byte as u8;
+        if c.is_ascii_graphic() && !is_delimiter(c) {
+            table[byte] = all[c.to_ascii_lowercase() as usize];
+        }
+        byte += 1;
+    }
+    table
+}
+
+/// Characters that stand between tokens (RFC 9110, 5.6.2).
+const fn is_delimiter(c: u8) -> bool {
+    matches!(
+        c,
+        b'"' | b'(' | b')' | b',' | b'/' | b':'..=b'@' | b'['..=b']' | b'{' | b'}'
+    )
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "made at compile time, where either would be an error"
+)]
 const fn fast() -> [(u8, u8); 1 << FAST_BITS] {
     let mut table = [(0, 0); 1 << FAST_BITS];
     let codes = codes();
@@ -171,25 +316,43 @@ mod tests {
         decode(bytes, &mut out).then_some(out)
     }
 
-    /// What the code makes of `text`.
-    fn encoded(text: &[u8]) -> Vec<u8> {
-        let (mut held, mut count, mut out) = (0_u64, 0, Vec::new());
-        for byte in text {
-            let place = LONG.symbols.iter().position(|s| s == byte).unwrap();
-            let len = usize::from(LENGTHS[usize::from(*byte)]);
-            let (first, start) = LONG.firsts[len];
-            let code = first + u32::try_from(place).unwrap() - u32::from(start);
-            held = held << len | u64::from(code);
-            count += len;
-            while count >= 8 {
-                count -= 8;
-                out.push((held >> count & 0xff) as u8);
+    /// What the code makes of `text`, if that is shorter.
+    fn encoded(text: &[u8], table: &Table) -> Result<Vec<u8>, Encoded> {
+        let mut out = b"before".to_vec();
+        let encoded = encode(text, table, &mut out);
+        let code = out.strip_prefix(b"before").unwrap().to_vec();
+        if encoded == Encoded::Shorter {
+            assert_eq!(code.len(), encoded_len(text, table));
+            return Ok(code);
+        }
+        Err(encoded)
+    }
+
+    #[test]
+    fn what_must_not_be_there_is_seen() {
+        for byte in 0..=255 {
+            for text in [
+                [byte; 3].to_vec(),
+                [b"aaaaa", &[byte][..], &[b'b'; 30]].concat(),
+            ] {
+                let is_value = encoded(&text, &VALUE) != Err(Encoded::NotAllowed);
+                assert_eq!(is_value, !b"\0\r\n".contains(&byte), "{byte}");
+                let name = encoded(&text, &NAME);
+                let is_token = http::HeaderName::from_bytes(&text).is_ok();
+                assert_eq!(name != Err(Encoded::NotAllowed), is_token, "{byte}");
+                if let Ok(code) = name {
+                    assert_eq!(decoded(&code).unwrap(), text.to_ascii_lowercase());
+                }
             }
         }
-        if count > 0 {
-            out.push(((held << (8 - count) | ((1 << (8 - count)) - 1)) & 0xff) as u8);
+    }
+
+    #[test]
+    fn what_is_no_shorter_is_left_alone() {
+        for text in [&b""[..], b"x", b"aZ", b"!", b"!!!!!!!", &[0x7f; 200]] {
+            assert_eq!(encoded(text, &VALUE), Err(Encoded::NotShorter), "{text:?}");
         }
-        out
+        assert_eq!(encoded(b"aaa", &VALUE), Ok(vec![0x18, 0xc7]));
     }
 
     #[test]
@@ -197,20 +360,21 @@ mod tests {
         let name = [
             0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff,
         ];
-        assert_eq!(decoded(&name).unwrap(), b"www.example.com");
-        assert_eq!(
-            decoded(&[0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf]).unwrap(),
-            b"no-cache"
-        );
-        assert_eq!(decoded(b"").unwrap(), b"");
+        let value = [0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf];
+        for (text, code) in [(&b"www.example.com"[..], &name[..]), (b"no-cache", &value)] {
+            assert_eq!(decoded(code).unwrap(), text);
+            assert_eq!(encoded(text, &VALUE).unwrap(), code);
+        }
     }
 
     #[test]
     fn every_byte_comes_back() {
-        let text: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
-        assert_eq!(decoded(&encoded(&text)).unwrap(), text);
         for byte in 0..=255 {
-            assert_eq!(decoded(&encoded(&[byte])).unwrap(), [byte]);
+            for place in [0, 7, 30, 59] {
+                let mut text = [b'a'; 60];
+                text[place] = byte;
+                assert_eq!(decoded(&encoded(&text, &all()).unwrap()).unwrap(), text);
+            }
         }
     }
 

@@ -2,21 +2,25 @@
 //!
 //! ```text
 //! socket -> Gate { Scanner: frames, heads, floods } -> h2 (streams, windows) -> a task per stream -> Exchange -> phases
+//!          Outgoing: heads     } <-
 //! ```
-//! The frames, windows and streams are the library's; heads are read here, because nginx answers what the library refuses.
+//! The frames, windows and streams are the library's; heads are read here, because nginx answers what the library refuses,
+//! and made here, because that costs a third of the library's way.
 //! Mirrors `http/v2/ngx_http_v2.c`.
 
+pub(super) mod block;
 pub mod fault;
-pub(super) mod fields;
 pub(super) mod frame;
 mod gate;
 pub mod hpack;
 pub mod huffman;
+mod outgoing;
 mod request;
 mod response;
 pub mod scanner;
 mod serve;
 mod stream;
+pub(super) mod writer;
 
 pub(super) use response::{end, send_head, send_hints};
 pub(super) use serve::serve;

@@ -12,9 +12,13 @@ use std::{
 
 use bytes::{Buf as _, Bytes};
 use h2::{Reason, RecvStream, SendStream, server::SendResponse};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 
-use super::gate::Shared;
+use super::{
+    block::Block,
+    frame::{HEAD, MAX_WHOLE},
+    gate::Shared,
+};
 use crate::{
     common::buffer::Buf,
     http::out::{Piece, Sink},
@@ -36,11 +40,13 @@ pub(in crate::http) struct Stream {
     /// The head of a response was the last frame, or the end of the body was sent.
     ended: bool,
     /// Fields behind the body.
-    trailers: Option<HeaderMap>,
+    trailers: Option<Block>,
     /// What a frame holds at most; 0: as much as the client takes.
     chunk: usize,
     /// Why the client has ended it.
     reset: Option<Reason>,
+    /// Bytes of the heads of its DATA frames, and of trailers.
+    framing: u64,
 }
 
 /// Bytes of a response that the library holds.
@@ -61,11 +67,6 @@ struct Held {
     task: RefCell<Option<Waker>>,
 }
 
-/// Bytes of a frame's head.
-const FRAME_HEAD: u64 = 9;
-/// Length of frames that clients take unless they say otherwise.
-const FRAME: usize = 16384;
-
 impl Stream {
     /// A stream that the client has begun.
     pub(super) fn new(shared: Rc<Shared>, respond: SendResponse<Chunk>, recv: RecvStream) -> Self {
@@ -84,6 +85,7 @@ impl Stream {
             trailers: None,
             chunk: 0,
             reset: None,
+            framing: 0,
         }
     }
 
@@ -92,19 +94,34 @@ impl Stream {
         self.held.shared.with_io(look)
     }
 
+    /// A header block that is empty.
+    pub(super) fn block(&self) -> Block {
+        self.held.shared.block()
+    }
+
     /// Sends the head of the response; `is_all`: nothing follows.
-    pub(super) fn send_head(&mut self, head: Response<()>, is_all: bool) {
+    pub(super) fn send_head(&mut self, head: Block, is_all: bool) {
         // A stream that was reset takes no head: the next write says so.
-        if let Ok(send) = self.respond.send_response(head, is_all) {
+        if let Ok(send) = self.respond.send_response(Response::new(()), is_all) {
             self.send = Some(send);
+            self.held.shared.put_head(self.number, head);
         }
         self.ended = is_all;
     }
 
+    /// Bytes that were sent and are neither heads nor body: `$body_bytes_sent` is without them.
+    pub(in crate::http) fn framing(&self) -> u64 {
+        self.framing
+    }
+
     /// Sends a head before that of the response.
-    pub(super) fn send_early(&mut self, head: Response<()>) {
+    pub(super) fn send_early(&mut self, head: Block) {
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::EARLY_HINTS;
         // A stream that was reset takes none: the next write says so.
-        self.respond.send_informational(head).ok();
+        if self.respond.send_informational(response).is_ok() {
+            self.held.shared.put_head(self.number, head);
+        }
     }
 
     /// Sets how long frames are (`http2_chunk_size`).
@@ -113,8 +130,8 @@ impl Stream {
     }
 
     /// Sets what follows the body.
-    pub(in crate::http) fn set_trailers(&mut self, trailers: HeaderMap) {
-        self.trailers = (!trailers.is_empty()).then_some(trailers);
+    pub(super) fn set_trailers(&mut self, trailers: Block) {
+        self.trailers = Some(trailers);
     }
 
     /// Whether all that the client sends was taken.
@@ -271,7 +288,14 @@ impl Sink for Stream {
         (mut at, end): (usize, usize),
         is_last: bool,
     ) -> io::Result<u64> {
-        let (frame, mut sent) = (if self.chunk == 0 { FRAME } else { self.chunk }, 0);
+        let (frame, mut sent) = (
+            if self.chunk == 0 {
+                MAX_WHOLE
+            } else {
+                self.chunk
+            },
+            0,
+        );
         let is_last = is_last && self.trailers.is_none();
         loop {
             let stop = if self.chunk == 0 {
@@ -280,7 +304,9 @@ impl Sink for Stream {
                 end.min(at + frame)
             };
             self.push(Rc::clone(piece), (at, stop), is_last && stop == end)?;
-            sent += (stop - at) as u64 + FRAME_HEAD * ((stop - at).div_ceil(frame).max(1)) as u64;
+            let framing = (HEAD * (stop - at).div_ceil(frame).max(1)) as u64;
+            self.framing += framing;
+            sent += (stop - at) as u64 + framing;
             at = stop;
             if at == end {
                 return Ok(sent);
@@ -296,16 +322,16 @@ impl Sink for Stream {
             && let Some(send) = &mut self.send
         {
             self.ended = true;
-            let length = trailers
-                .iter()
-                .map(|(name, value)| name.as_str().len() + value.len());
-            let length = length.sum::<usize>() as u64 + FRAME_HEAD;
-            send.send_trailers(trailers)
+            let length = trailers.size();
+            self.framing += length;
+            send.send_trailers(HeaderMap::new())
                 .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
+            self.held.shared.put_head(self.number, trailers);
             return Ok(length);
         }
         self.push(Rc::new(Piece::Static(b"")), (0, 0), true)?;
-        Ok(FRAME_HEAD)
+        self.framing += HEAD as u64;
+        Ok(HEAD as u64)
     }
 }
 

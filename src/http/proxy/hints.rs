@@ -28,7 +28,7 @@ pub(super) async fn send(x: &mut Exchange<'_>, proxy: &Proxy, hints: &Headers, l
         return;
     }
     let is_shown = |(known, name, _): &(Known, &[u8], &[u8])| {
-        !is_hidden(proxy, *known, name) && !h2::fields::is_of_connection(*known, name)
+        !is_hidden(proxy, *known, name) && !h2::block::is_of_connection(*known, name)
     };
     let mut shown = hints.iter().filter(is_shown).peekable();
     if shown.peek().is_none() || x.request.version < 1001 || !are_wanted(x) {
@@ -36,11 +36,7 @@ pub(super) async fn send(x: &mut Exchange<'_>, proxy: &Proxy, hints: &Headers, l
     }
     let sent = x.conn.sent;
     if x.conn.io.is_stream() {
-        let mut fields = h2::fields::Fields::default();
-        for (known, name, value) in shown {
-            fields.add_named(known, name, value);
-        }
-        h2::send_hints(x, &fields.freeze());
+        h2::send_hints(x, shown);
     } else {
         let mut bytes = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
         for (_, name, value) in shown {

@@ -183,9 +183,7 @@ fn response(x: &mut Exchange<'_>, id: &VarId, out: &mut Vec<u8>) -> bool {
     match id {
         VarId::Status => status(x, out),
         VarId::BytesSent => put_number(out, x.bytes_sent()),
-        VarId::BodyBytesSent => {
-            put_number(out, x.bytes_sent().saturating_sub(x.response.header_size))
-        }
+        VarId::BodyBytesSent => put_number(out, x.body_bytes_sent()),
         VarId::RequestCompletion => put(out, if x.complete { b"OK" } else { b"" }),
         VarId::LimitRate => put_number(out, limit_rate(x)),
         VarId::GzipRatio => gzip_ratio(x, out),

@@ -48,6 +48,8 @@ pub(crate) struct Answer {
     pub(crate) early: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
+    /// Header blocks as they came.
+    pub(crate) blocks: Vec<Vec<u8>>,
     /// How it ended.
     pub(crate) end: End,
 }
@@ -291,6 +293,7 @@ impl H2 {
                 assert!(flags & END_HEADERS != 0, "a head in one frame");
                 let fields = self.decoded(&payload);
                 let answer = self.entry(stream);
+                answer.blocks.push(payload);
                 if fields
                     .first()
                     .is_some_and(|(name, status)| name == ":status" && status.starts_with('1'))

@@ -2,8 +2,8 @@
 #![warn(clippy::indexing_slicing)]
 
 use super::{
-    Block, Code, DEFAULT_WINDOW, END, END_HEADERS, Fault, Fields, Frame, HAS_PRIORITY, HEADERS,
-    Head, MAX_WHOLE, PADDED, SHORTEST, Scanner, frame::number, hpack,
+    Block, Code, DEFAULT_WINDOW, END, END_HEADERS, Fault, Frame, HAS_PRIORITY, HEADERS, Head,
+    MAX_WHOLE, PADDED, SHORTEST, SPARE_LEN, Scanner, frame::number, hpack,
 };
 
 impl Scanner {
@@ -59,7 +59,7 @@ impl Scanner {
         self.last = stream;
         self.block = Some(Block {
             stream,
-            bytes: Vec::new(),
+            bytes: std::mem::take(&mut self.spare_block),
             is_all: flags & END != 0,
             refused: self.refuses()?,
         });
@@ -128,7 +128,7 @@ impl Scanner {
             return Ok(());
         }
         let (stream, is_all, length) = (block.stream, block.is_all, block.bytes.len());
-        let mut fields = Fields::default();
+        let mut fields = self.spare.pop().unwrap_or_default();
         let decoded = self.decoder.decode(&block.bytes, limits, &mut fields);
         let flags = END_HEADERS | if is_all { END } else { 0 };
         // Also of one that is refused: the library has to know its number.
@@ -140,6 +140,10 @@ impl Scanner {
         }
         .push(out);
         out.extend_from_slice(&SHORTEST);
+        if block.bytes.capacity() <= SPARE_LEN {
+            block.bytes.clear();
+            self.spare_block = block.bytes;
+        }
         decoded?;
         if !block.refused && stream == self.late {
             self.ended();

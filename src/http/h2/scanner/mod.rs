@@ -69,14 +69,22 @@ pub struct Scanner {
     /// No more requests are taken.
     is_going: bool,
     settings_acked: bool,
+    /// The client has said how large its table is, and was not told that it is of no use.
+    table_setting: bool,
     /// The stream whose head took too long; 0: none did.
     late: u32,
+    /// The stream that the client has ended just now.
+    reset: Option<u32>,
     /// How many requests there were.
     requests: u64,
     /// Requests that have not ended.
     open: usize,
     floods: Floods,
     heads: VecDeque<Head>,
+    /// Memory of heads that are gone.
+    spare: Vec<Fields>,
+    /// The same of a block.
+    spare_block: Vec<u8>,
     notes: Vec<String>,
 }
 
@@ -102,6 +110,9 @@ struct Block {
     refused: bool,
 }
 
+/// How much memory is kept: that of so many heads, if none is longer than this.
+const SPARE: usize = 32;
+const SPARE_LEN: usize = 2048;
 const DEFAULT_WINDOW: usize = 65535;
 
 /// The head that the library gets: `GET http /`.
@@ -122,11 +133,15 @@ impl Scanner {
             last: 0,
             is_going: false,
             settings_acked: false,
+            table_setting: false,
             late: 0,
+            reset: None,
             requests: 0,
             open: 0,
             floods: Floods::new(bounds.streams, bounds.requests),
             heads: VecDeque::new(),
+            spare: Vec::new(),
+            spare_block: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -215,6 +230,20 @@ impl Scanner {
         None
     }
 
+    /// Nobody needs the fields of a head any more.
+    pub fn give_back(&mut self, mut fields: Fields) {
+        if self.spare.len() < SPARE && fields.room() <= SPARE_LEN {
+            fields.clear();
+            self.spare.push(fields);
+        }
+    }
+
+    /// Gives memory back that is not needed while there are no requests.
+    pub fn rest(&mut self) {
+        self.spare = Vec::new();
+        self.spare_block = Vec::new();
+    }
+
     /// A request has ended.
     pub fn ended(&mut self) {
         self.open = self.open.saturating_sub(1);
@@ -262,6 +291,16 @@ impl Scanner {
     /// Whether a stream's head was late.
     pub fn was_late(&self, stream: u32) -> bool {
         self.late == stream
+    }
+
+    /// Whether the client has said how large its table is, once.
+    pub fn take_table_setting(&mut self) -> bool {
+        std::mem::take(&mut self.table_setting)
+    }
+
+    /// The stream that the client has ended with the step before.
+    pub fn take_reset(&mut self) -> Option<u32> {
+        self.reset.take()
     }
 
     /// How many requests there were.
@@ -377,6 +416,11 @@ impl Scanner {
                 if self.frame.kind == SETTINGS {
                     self.settings_acked |= self.frame.flags & END != 0;
                     check_settings(&payload)?;
+                    let mut settings = payload.chunks_exact(6);
+                    self.table_setting |= settings.any(|setting| setting.starts_with(&[0, 1]));
+                }
+                if self.frame.kind == RST_STREAM {
+                    self.reset = Some(self.frame.stream);
                 }
                 self.frame.push(out);
                 out.extend_from_slice(&payload);

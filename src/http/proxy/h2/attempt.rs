@@ -2,7 +2,6 @@
 
 use std::{
     future::Future,
-    pin::pin,
     rc::Rc,
     task::{Context, Poll},
 };
@@ -129,7 +128,7 @@ impl Attempt {
         (deadline, home): (Now, Option<Home>),
     ) -> Result<Rc<Line>, Fail> {
         let io = self.dial(x, proxy, target, (tls, b"h2"), deadline).await?;
-        let mut begun = pin!(Line::begin(io, home));
+        let mut begun = Box::pin(Line::begin(io, home));
         let watch = !proxy.ignore_client_abort;
         let begun = wait(&mut x.conn, watch, deadline, |_, cx| {
             begun.as_mut().poll(cx)
@@ -143,15 +142,14 @@ impl Attempt {
             return Err(Fail::Internal);
         };
         let upload = Upload::new(x, built);
-        let (request, size) = head.request();
-        let stream = Stream::open(line, request, upload.is_none());
+        let stream = Stream::open(line, head.block(), upload.is_none());
         // Nothing was sent: the connection has just ended.
         let mut stream = stream.map_err(|error| match fault::fail(x, &error) {
             Fail::Error => Fail::Unprocessed,
             fail => fail,
         })?;
         if let Some(record) = x.attempts.current() {
-            record.bytes_sent += size;
+            record.bytes_sent += head.size();
         }
         self.request_complete = upload.is_none();
         stream.upload = upload.map(Box::new);

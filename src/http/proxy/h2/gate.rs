@@ -1,7 +1,8 @@
-//! The socket of a connection to a peer as the library sees it: what comes goes through [`Heads`].
+//! The socket of a connection to a peer as the library sees it: what comes goes through [`Heads`], and what goes is collected
+//! by a [`Writer`].
 
 use std::{
-    cell::RefCell,
+    cell::{RefCell, RefMut},
     io::{self, IoSlice},
     pin::Pin,
     rc::Rc,
@@ -11,33 +12,78 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::heads::Heads;
-use crate::{common::buffer::Buf, net::Io};
+use crate::{
+    common::buffer::Buf,
+    http::h2::writer::{Offer, Writer},
+    net::Io,
+};
 
-/// The library's end.
+/// What the library, the connection's task and its requests share.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Shared {
+    inner: RefCell<Inner>,
+    heads: RefCell<Heads>,
+    /// What the library writes next.
+    pub(super) offered: Offer,
+}
+
+#[derive(Debug)]
+struct Inner {
     io: Io,
-    heads: Rc<RefCell<Heads>>,
+    writer: Writer,
     /// What was read and not looked at.
     input: Buf,
     /// What the library gets before more of `input`.
     ready: Vec<u8>,
 }
 
-impl Gate {
-    /// A gate in front of `io`, which puts heads into `heads`.
-    pub(super) fn new(io: Io, heads: Rc<RefCell<Heads>>) -> Self {
-        Self {
-            io,
-            heads,
-            input: Buf::default(),
-            ready: Vec::new(),
-        }
+/// The library's end.
+#[derive(Debug)]
+pub(super) struct Gate(pub(super) Rc<Shared>);
+
+impl Shared {
+    /// A gate in front of `io`.
+    pub(super) fn new(io: Io) -> Rc<Self> {
+        Rc::new(Self {
+            inner: RefCell::new(Inner {
+                io,
+                writer: Writer::of_client(),
+                input: Buf::default(),
+                ready: Vec::new(),
+            }),
+            heads: RefCell::new(Heads::new()),
+            offered: Offer::default(),
+        })
     }
 
+    /// The heads that have come.
+    pub(super) fn heads(&self) -> RefMut<'_, Heads> {
+        self.heads.borrow_mut()
+    }
+
+    /// The library has a head for a stream: this one is to go out.
+    pub(super) fn put_head(&self, stream: u32, block: &[u8]) {
+        let heads = &mut self.inner.borrow_mut().writer.heads;
+        let mut memory = heads.memory();
+        memory.extend_from_slice(block);
+        heads.push(stream, memory);
+    }
+
+    /// No request is on its way.
+    pub(super) fn rest(&self) {
+        self.inner.borrow_mut().writer.heads.rest();
+    }
+
+    /// Writes what waits. The library has to be asked again after an error, which it gets to know then.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Inner { io, writer, .. } = &mut *self.inner.borrow_mut();
+        writer.poll_out(0, io, cx)
+    }
+}
+
+impl Inner {
     /// Moves what is there to the library; false when more has to be read first.
-    fn give(&mut self, buf: &mut ReadBuf<'_>) -> io::Result<bool> {
-        let heads = &mut *self.heads.borrow_mut();
+    fn give(&mut self, heads: &mut Heads, buf: &mut ReadBuf<'_>) -> io::Result<bool> {
         while buf.remaining() > 0 {
             if !self.ready.is_empty() {
                 let n = self.ready.len().min(buf.remaining());
@@ -81,12 +127,13 @@ impl Gate {
 
 impl AsyncRead for Gate {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let inner = &mut *self.0.inner.borrow_mut();
         loop {
-            if self.give(buf)? || !ready!(self.poll_fill(cx))? {
+            if inner.give(&mut self.0.heads(), buf)? || !ready!(inner.poll_fill(cx))? {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -95,30 +142,35 @@ impl AsyncRead for Gate {
 
 impl AsyncWrite for Gate {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_write(cx, buf)
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_write_vectored(cx, bufs)
+        let Inner { io, writer, .. } = &mut *self.0.inner.borrow_mut();
+        writer.poll_take(bufs, &self.0.offered, io, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
+    /// A frame ends here; it goes out in [`Shared::poll_flush`].
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        self.0.offered.take();
+        let flushed = self.0.inner.borrow_mut().writer.flushed(&mut Vec::new());
+        Poll::Ready(flushed)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.0.poll_flush(cx))?;
+        self.0.inner.borrow_mut().io.poll_shutdown(cx)
     }
 }

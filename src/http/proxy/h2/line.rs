@@ -1,7 +1,7 @@
 //! One connection to a peer, and the task that moves its frames.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::{Future, poll_fn},
     pin::pin,
     rc::{Rc, Weak},
@@ -10,11 +10,11 @@ use std::{
 };
 
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use http::Request;
+use http::{Request, Uri};
 
 use super::{
-    gate::Gate,
-    heads::{Heads, LARGEST},
+    gate::{Gate, Shared},
+    heads::LARGEST,
     mux::{Mux, Place},
     stream::Chunk,
 };
@@ -38,7 +38,7 @@ const ENDED: usize = 1000;
 #[derive(Debug)]
 pub(super) struct Line {
     send: SendRequest<Chunk>,
-    pub(super) heads: Rc<RefCell<Heads>>,
+    pub(super) shared: Rc<Shared>,
     state: Rc<State>,
     home: Option<Home>,
 }
@@ -83,8 +83,8 @@ fn builder() -> Builder {
 impl Line {
     /// Begins to speak HTTP/2 on `io`.
     pub(super) async fn begin(io: Io, home: Option<Home>) -> Result<Rc<Self>, h2::Error> {
-        let heads = Rc::new(RefCell::new(Heads::new()));
-        let gate = Gate::new(io, Rc::clone(&heads));
+        let shared = Shared::new(io);
+        let gate = Gate(Rc::clone(&shared));
         let (send, connection) = builder().handshake(gate).await?;
         let now = clock::now();
         let state = Rc::new(State {
@@ -94,11 +94,12 @@ impl Line {
             idle_since: Cell::new(now),
             is_over: Cell::new(false),
         });
-        let task = drive(connection, Rc::clone(&state), home.clone());
+        let gate = Rc::clone(&shared);
+        let task = drive(connection, gate, Rc::clone(&state), home.clone());
         tokio::task::spawn_local(Box::pin(task));
         Ok(Rc::new(Self {
             send,
-            heads,
+            shared,
             state,
             home,
         }))
@@ -137,9 +138,15 @@ impl Line {
         self.state.requests.get() > 0
     }
 
-    /// Begins a request; `is_all`: nothing follows its head.
-    pub(super) fn open(&self, request: Request<()>, is_all: bool) -> Result<Opened, h2::Error> {
+    /// Begins a request whose header block is `head`; `is_all`: nothing follows it.
+    pub(super) fn open(&self, head: &[u8], is_all: bool) -> Result<Opened, h2::Error> {
+        // The shortest one there is, in whose place ours goes.
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from_static("http://u");
         let opened = self.send.clone().send_request(request, is_all)?;
+        let stream = opened.0.stream_id().as_u32();
+        self.shared.put_head(stream, head);
+        self.shared.heads().expect(stream);
         self.state.requests.set(self.state.requests.get() + 1);
         self.state.streams.set(self.state.streams.get() + 1);
         Ok(opened)
@@ -152,6 +159,7 @@ impl Line {
         if left > 0 {
             return;
         }
+        self.shared.rest();
         self.state.idle_since.set(clock::now());
         if let Some(home) = &self.home
             && let Some(mux) = home.mux.upgrade()
@@ -169,7 +177,12 @@ impl Line {
 }
 
 /// Moves frames until the connection ends: by the peer, or when nobody has a use for it.
-async fn drive(connection: Connection<Gate, Chunk>, state: Rc<State>, home: Option<Home>) {
+async fn drive(
+    connection: Connection<Gate, Chunk>,
+    gate: Rc<Shared>,
+    state: Rc<State>,
+    home: Option<Home>,
+) {
     let mut connection = pin!(connection);
     let mut timer = Timer::default();
     let patience = home.as_ref().map(|home| home.limits.timeout);
@@ -177,6 +190,10 @@ async fn drive(connection: Connection<Gate, Chunk>, state: Rc<State>, home: Opti
         loop {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
+            }
+            // The library has written all that it can.
+            if let Poll::Ready(Err(_)) = gate.poll_flush(cx) {
+                continue;
             }
             let deadline = patience.map(|patience| deadline(&state, patience));
             if timer.poll(cx, deadline).is_pending() {

@@ -10,11 +10,13 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use h2::{RecvStream, SendStream, client::ResponseFuture};
-use http::Request;
 
-use super::{heads::Read, line::Line, upload::Upload};
+use super::{gate::Shared, heads::Read, line::Line, upload::Upload};
 use crate::http::{
-    h2::hpack::Fields,
+    h2::{
+        frame::{HEAD, MAX_WHOLE},
+        hpack::Fields,
+    },
     out::{Piece, Sink},
 };
 
@@ -39,6 +41,7 @@ pub(in crate::http::proxy) struct Stream {
 #[derive(Debug)]
 pub(super) struct Sending {
     send: SendStream<Chunk>,
+    shared: Rc<Shared>,
 }
 
 /// Bytes of a request that the library holds.
@@ -47,31 +50,22 @@ pub(super) struct Chunk {
     piece: Rc<Piece>,
     at: usize,
     end: usize,
+    shared: Rc<Shared>,
 }
 
-/// Length of a frame's head.
-const FRAME_HEAD: u64 = 9;
-/// Length of frames that peers take unless they say otherwise.
-const FRAME: usize = 16384;
-
 impl Stream {
-    /// Begins a request; `is_all`: nothing follows its head.
-    pub(super) fn open(
-        line: Rc<Line>,
-        request: Request<()>,
-        is_all: bool,
-    ) -> Result<Self, h2::Error> {
+    /// Begins a request whose header block is `head`; `is_all`: nothing follows it.
+    pub(super) fn open(line: Rc<Line>, head: &[u8], is_all: bool) -> Result<Self, h2::Error> {
         let reused = line.is_used();
-        let (response, send) = line.open(request, is_all)?;
-        let number = response.stream_id().as_u32();
-        line.heads.borrow_mut().expect(number);
+        let (response, send) = line.open(head, is_all)?;
+        let shared = Rc::clone(&line.shared);
         Ok(Self {
+            number: response.stream_id().as_u32(),
             line,
-            number,
             response,
             recv: None,
             data: Bytes::new(),
-            sending: Sending { send },
+            sending: Sending { send, shared },
             upload: None,
             reused,
         })
@@ -80,14 +74,14 @@ impl Stream {
     /// Waits for the head of the response, or for one that comes before it.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Read, h2::Error>> {
         // The library does not say that there is one, but wakes.
-        if let Some(hint) = self.line.heads.borrow_mut().take_early(self.number) {
+        if let Some(hint) = self.line.shared.heads().take_early(self.number) {
             return Poll::Ready(Ok(Ok(hint)));
         }
         if self.recv.is_none() {
             let response = ready!(Pin::new(&mut self.response).poll(cx))?;
             self.recv = Some(response.into_body());
         }
-        let mut heads = self.line.heads.borrow_mut();
+        let mut heads = self.line.shared.heads();
         let early = heads.take_early(self.number).map(Ok);
         let head = early.or_else(|| heads.take(self.number));
         // The library has seen one, so there is one.
@@ -139,13 +133,13 @@ impl Stream {
             // Whatever it says: what there is was put aside.
             drop(ready!(recv.poll_trailers(cx)));
         }
-        Poll::Ready(self.line.heads.borrow_mut().take(self.number))
+        Poll::Ready(self.line.shared.heads().take(self.number))
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.line.heads.borrow_mut().forget(self.number);
+        self.line.shared.heads().forget(self.number);
         self.line.ended();
     }
 }
@@ -181,11 +175,12 @@ impl Sink for Sending {
             piece: Rc::clone(piece),
             at,
             end,
+            shared: Rc::clone(&self.shared),
         };
         self.send
             .send_data(chunk, is_last)
             .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
-        Ok((end - at) as u64 + FRAME_HEAD * (end - at).div_ceil(FRAME).max(1) as u64)
+        Ok((end - at) as u64 + (HEAD * (end - at).div_ceil(MAX_WHOLE).max(1)) as u64)
     }
 
     fn send_end(&mut self) -> io::Result<u64> {
@@ -199,6 +194,7 @@ impl Buf for Chunk {
     }
 
     fn chunk(&self) -> &[u8] {
+        self.shared.offered.set(&self.piece, self.at);
         let bytes = self.piece.memory().unwrap_or_default();
         bytes.get(self.at..self.end).unwrap_or_default()
     }
