@@ -2,19 +2,21 @@
 //!
 //! Mirrors `ngx_http_validate_host` and `ngx_stream_validate_host`, which are the same.
 
+use std::borrow::Cow;
+
 use super::bytes::byte_table;
 
 /// A host that is fit for comparison: lower case, without port and trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct Host<'t> {
     /// The name or address.
-    pub name: Vec<u8>,
+    pub name: Cow<'t, [u8]>,
     /// The port; 0 when there is none.
     pub port: u16,
 }
 
 /// Reads a host with an optional port as `ngx_http_validate_host` does; None is invalid.
-pub fn validate(text: &[u8]) -> Option<Host> {
+pub fn validate(text: &[u8]) -> Option<Host<'_>> {
     let literal_end = match text {
         [b'[', ..] => Some(memchr::memchr(b']', text)?),
         _ => None,
@@ -48,10 +50,12 @@ pub fn validate(text: &[u8]) -> Option<Host> {
     if name.is_empty() {
         return None;
     }
-    Some(Host {
-        name: name.to_ascii_lowercase(),
-        port,
-    })
+    let name = if name.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    };
+    Some(Host { name, port })
 }
 
 /// What may stand in a host: 1 always, 2 not after its like, 3 in an IP literal, 4 outside of one.
@@ -96,7 +100,8 @@ mod tests {
     #[test]
     fn hosts() {
         let ok = |text: &str| {
-            validate(text.as_bytes()).map(|h| (String::from_utf8(h.name).unwrap(), h.port))
+            validate(text.as_bytes())
+                .map(|h| (String::from_utf8(h.name.into_owned()).unwrap(), h.port))
         };
         assert_eq!(ok("Example.COM."), Some(("example.com".into(), 0)));
         assert_eq!(ok("a:8080"), Some(("a".into(), 8080)));

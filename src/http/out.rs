@@ -64,6 +64,12 @@ pub(super) enum Piece {
     },
 }
 
+impl Default for Piece {
+    fn default() -> Self {
+        Self::Static(b"")
+    }
+}
+
 impl Piece {
     /// Its length in bytes.
     pub(super) fn len(&self) -> u64 {
@@ -133,6 +139,8 @@ pub(super) struct Out {
     in_memory: u64,
     /// The end of a stream's body is still to be said.
     ends: bool,
+    /// A short piece that a stream had, to be used again when it has it no more.
+    lent: Option<Rc<Piece>>,
 }
 
 /// Up to this length a copy is cheaper than a piece of its own, bytes.
@@ -275,12 +283,22 @@ impl Out {
         if let Piece::Part(piece, at, end) = front {
             return Some((Rc::clone(piece), *at, *end));
         }
-        let own = match std::mem::replace(front, Piece::Static(b"")) {
-            Piece::Buf(buf) if buf.len() <= SHORT => Piece::Vec(buf.filled().to_vec(), 0),
-            other => other,
+        let piece = match std::mem::replace(front, Piece::Static(b"")) {
+            Piece::Buf(buf) if buf.len() <= SHORT => {
+                let mut piece = self.lent.take().unwrap_or_default();
+                let own = Rc::get_mut(&mut piece);
+                if let Some(Piece::Vec(bytes, 0)) = own {
+                    bytes.clear();
+                    bytes.extend_from_slice(buf.filled());
+                } else {
+                    piece = Rc::new(Piece::Vec(buf.filled().to_vec(), 0));
+                }
+                self.lent = Some(Rc::clone(&piece));
+                piece
+            }
+            other => Rc::new(other),
         };
-        let end = own.memory().map_or(0, <[u8]>::len);
-        let piece = Rc::new(own);
+        let end = piece.memory().map_or(0, <[u8]>::len);
         *front = Piece::Part(Rc::clone(&piece), 0, end);
         Some((piece, 0, end))
     }

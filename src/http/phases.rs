@@ -122,12 +122,7 @@ async fn location<'g>(x: &mut Exchange<'g>, mut search: bool) -> Result<(), Next
         {
             return Ok(());
         }
-        let ops = &x.location.rewrite;
-        let (flow, uri_changed) = if ops.is_empty() {
-            (Flow::Continue, false)
-        } else {
-            rewrite::run(x, ops).await
-        };
+        let (flow, uri_changed) = rewrite::run(x, &x.location.rewrite).await;
         if let Flow::Stop(next) = flow {
             return Err(next);
         }

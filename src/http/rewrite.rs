@@ -41,6 +41,9 @@ enum Step<'g> {
 
 /// Runs the directives of a block; says whether the URI changed so that a location must be found again.
 pub(super) async fn run<'g>(x: &mut Exchange<'g>, ops: &'g [Op]) -> (Flow<'g>, bool) {
+    if ops.is_empty() {
+        return (Flow::Continue, false);
+    }
     let mut run = Run {
         quote: true,
         uri_changed: false,

@@ -10,11 +10,19 @@ use std::{
 };
 
 use super::{
-    counts::Tally, h1::headers::Headers, live::Live, out::Out, proxy::pool::Pools,
-    request::Request, response::Response,
+    conn::Conn,
+    counts::Tally,
+    down::Down,
+    h1::headers::Headers,
+    h2::{Job, Runners},
+    live::Live,
+    out::Out,
+    proxy::pool::Pools,
+    request::Request,
+    response::Response,
 };
 use crate::{
-    common::{clock, random::Random},
+    common::{buffer::Buf, clock, random::Random},
     conf::model::Level,
     log::AccessLogs,
     net::{resolver::Resolvers, splice::Pipes},
@@ -39,10 +47,15 @@ pub struct Thread {
     pub(super) random: Random,
     /// The thread's resolvers.
     pub(super) resolvers: Resolvers,
+    /// Tasks for requests on streams.
+    pub(super) runners: Runners<Job>,
     /// Pipes for bodies that are spliced.
     pub(super) pipes: Pipes,
     spare: RefCell<Vec<Parts>>,
     vecs: RefCell<Vec<Vec<u8>>>,
+    shared: RefCell<Vec<Rc<Vec<u8>>>>,
+    #[expect(clippy::vec_box, reason = "they are handed out as they are")]
+    conns: RefCell<Vec<Box<Conn>>>,
 }
 
 /// Parts of an exchange that are kept for the next one, with their memory.
@@ -57,6 +70,10 @@ pub(super) struct Parts {
 
 /// How many spare requests and vectors are kept: streams of HTTP/2 come many at once.
 const KEPT: usize = 512;
+/// How many connections of streams are: they are larger.
+const KEPT_CONNS: usize = 128;
+/// Vectors that have become longer than this are not kept, bytes.
+const LONGEST: usize = 8192;
 
 impl Thread {
     /// The calling thread's share of `live`.
@@ -75,9 +92,12 @@ impl Thread {
             idle: RefCell::default(),
             random: Random::new(seed),
             resolvers: Resolvers::new(complain),
+            runners: Runners::default(),
             pipes: Pipes::default(),
             spare: RefCell::default(),
             vecs: RefCell::default(),
+            shared: RefCell::default(),
+            conns: RefCell::default(),
         })
     }
 
@@ -165,10 +185,52 @@ impl Thread {
             .unwrap_or_else(|| Vec::with_capacity(512))
     }
 
+    /// An empty vector that may be shared, perhaps with memory from before.
+    pub(super) fn take_shared(&self) -> Rc<Vec<u8>> {
+        self.shared
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Rc::new(Vec::with_capacity(512)))
+    }
+
+    /// Gives it back, unless somebody else has it too.
+    pub(super) fn give_shared(&self, mut shared: Rc<Vec<u8>>) {
+        let mut spare = self.shared.borrow_mut();
+        if spare.len() < KEPT
+            && let Some(vec) = Rc::get_mut(&mut shared)
+            && vec.capacity() <= LONGEST
+        {
+            vec.clear();
+            spare.push(shared);
+        }
+    }
+
+    /// A connection for a stream, that of `conn`, in memory of an earlier one.
+    pub(super) fn take_conn(&self, conn: Conn) -> Box<Conn> {
+        match self.conns.borrow_mut().pop() {
+            Some(mut place) => {
+                *place = conn;
+                place
+            }
+            None => Box::new(conn),
+        }
+    }
+
+    /// Gives it back, without the stream.
+    pub(super) fn give_conn(&self, mut conn: Box<Conn>) {
+        let mut conns = self.conns.borrow_mut();
+        if conns.len() < KEPT_CONNS {
+            conn.io = Down::Gone;
+            conn.buf = Buf::default();
+            (conn.proxied, conn.tls) = (None, None);
+            conns.push(conn);
+        }
+    }
+
     /// Gives a vector back.
     pub fn give_vec(&self, mut vec: Vec<u8>) {
         let mut vecs = self.vecs.borrow_mut();
-        if vecs.len() < KEPT && vec.capacity() <= 8192 {
+        if vecs.len() < KEPT && vec.capacity() <= LONGEST {
             vec.clear();
             vecs.push(vec);
         }

@@ -34,6 +34,19 @@ pub struct Fields {
     ends: Vec<(usize, usize)>,
 }
 
+impl Fields {
+    /// Forgets all of them but keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// How many bytes they have room for.
+    pub fn room(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
 /// What a header block may hold (`large_client_header_buffers`).
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

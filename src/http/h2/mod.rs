@@ -17,11 +17,13 @@ pub mod huffman;
 mod outgoing;
 mod request;
 mod response;
+mod runner;
 pub mod scanner;
 mod serve;
 mod stream;
 pub(super) mod writer;
 
 pub(super) use response::{end, send_head, send_hints};
-pub(super) use serve::serve;
+pub(super) use runner::Runners;
+pub(super) use serve::{Job, serve};
 pub(super) use stream::Stream;

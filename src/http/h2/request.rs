@@ -58,7 +58,7 @@ pub(super) fn read(x: &mut Exchange<'_>, head: &Head) -> Result<(), u16> {
     if let Some(cookie) = cookie {
         x.request.headers.push(Known::Cookie, b"cookie", &cookie);
     }
-    check(x, pseudo.authority.as_deref())?;
+    check(x, pseudo.authority)?;
     length(x, head.is_all)?;
     x.action = Action::None;
     Ok(())
@@ -106,18 +106,18 @@ fn validate(x: &Exchange<'_>, name: &[u8], value: &[u8]) -> Result<bool, u16> {
 
 /// Pseudo-headers.
 #[derive(Debug, Default)]
-struct Pseudo {
-    method: Vec<u8>,
+struct Pseudo<'h> {
+    method: &'h [u8],
     has_scheme: bool,
-    path: Vec<u8>,
+    path: &'h [u8],
     /// Where the arguments begin in the path.
     args: Option<usize>,
-    authority: Option<Vec<u8>>,
+    authority: Option<&'h [u8]>,
     is_finished: bool,
 }
 
-impl Pseudo {
-    fn take(&mut self, x: &mut Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
+impl<'h> Pseudo<'h> {
+    fn take(&mut self, x: &mut Exchange<'_>, name: &[u8], value: &'h [u8]) -> Result<(), u16> {
         if self.is_finished {
             return Err(refuse(x, 400, "client sent out of order pseudo-headers"));
         }
@@ -148,13 +148,13 @@ impl Pseudo {
         }
     }
 
-    fn method(&mut self, x: &Exchange<'_>, value: &[u8]) -> Result<(), u16> {
+    fn method(&mut self, x: &Exchange<'_>, value: &'h [u8]) -> Result<(), u16> {
         if !value.iter().all(|c| request_line::is_method(*c)) {
             let value = value.escape_log();
             let text = format!("client sent invalid method: \"{value}\"");
             return Err(refuse(x, 400, &text));
         }
-        self.method.extend_from_slice(value);
+        self.method = value;
         Ok(())
     }
 
@@ -171,13 +171,13 @@ impl Pseudo {
         Ok(())
     }
 
-    fn path(&mut self, x: &mut Exchange<'_>, value: &[u8]) -> Result<(), u16> {
+    fn path(&mut self, x: &mut Exchange<'_>, value: &'h [u8]) -> Result<(), u16> {
         let Some((args, complex)) = request_line::target(value) else {
             let value = value.escape_log();
             let text = format!("client sent invalid :path header: \"{value}\"");
             return Err(refuse(x, 400, &text));
         };
-        self.path.extend_from_slice(value);
+        self.path = value;
         self.args = args;
         let line = RequestLine {
             args,
@@ -187,7 +187,7 @@ impl Pseudo {
         head::set_uri(x, &line, value)
     }
 
-    fn authority(&mut self, x: &mut Exchange<'_>, value: &[u8]) -> Result<(), u16> {
+    fn authority(&mut self, x: &mut Exchange<'_>, value: &'h [u8]) -> Result<(), u16> {
         if self.authority.is_some() {
             return Err(refuse(
                 x,
@@ -195,7 +195,7 @@ impl Pseudo {
                 "client sent duplicate \":authority\" header",
             ));
         }
-        self.authority = Some(value.to_vec());
+        self.authority = Some(value);
         head::set_host(x, value, "client sent invalid \":authority\" header")
     }
 
@@ -211,9 +211,13 @@ impl Pseudo {
         } else if self.path.is_empty() {
             "path"
         } else {
-            let text = [&self.method, &b" "[..], &self.path, b" HTTP/2.0"].concat();
+            let mut text = x.thread.take_vec();
+            for part in [self.method, b" ", self.path, b" HTTP/2.0"] {
+                text.extend_from_slice(part);
+            }
             x.request
                 .set_line(&text, &line(self.method.len() + 1, self.path.len()));
+            x.thread.give_vec(text);
             return Ok(());
         };
         self.is_finished = false;

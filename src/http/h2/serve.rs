@@ -18,6 +18,7 @@ use super::{
     gate::{Gate, Shared},
     hpack::Limits,
     request,
+    runner::Turns,
     scanner::{Bounds, Head},
     stream::{Chunk, Stream},
 };
@@ -27,6 +28,7 @@ use crate::{
     http::{
         conn::Conn, connection::linger, down::Down, exchange::Exchange, log, phases, thread::Thread,
     },
+    net::Timer,
 };
 
 /// How much of a response the library holds for a stream whose client does not read, bytes.
@@ -50,6 +52,8 @@ struct Served<'a> {
     closing: Option<Now>,
     /// The client has broken the rules: requests are not waited for.
     failed: bool,
+    /// What is to be written has waited for more.
+    has_waited: bool,
     /// Log lines of streams refer to it.
     requests: u64,
 }
@@ -83,6 +87,7 @@ pub(in crate::http) async fn serve(
         head_since: None,
         closing: None,
         failed: false,
+        has_waited: false,
         requests: 0,
     };
     served.run(bounds).await;
@@ -202,6 +207,9 @@ impl Served<'_> {
                 Poll::Pending => {}
             }
             // The library has written all that it can.
+            if self.waits_for_more(cx) {
+                return Poll::Pending;
+            }
             if let Poll::Ready(Err(_)) = self.shared.poll_flush(cx) {
                 continue;
             }
@@ -215,6 +223,15 @@ impl Served<'_> {
                 ready!(self.poll_time(cx));
             }
         }
+    }
+
+    /// Whether responses wait for others that are about to come: until the thread has looked at its sockets again. A write
+    /// costs more than all else that is done for a small response.
+    fn waits_for_more(&mut self, cx: &mut Context<'_>) -> bool {
+        let waits = !self.has_waited && self.shared.may_wait();
+        self.has_waited = waits;
+        // It wakes when that is done.
+        waits && pin!(tokio::task::yield_now()).poll(cx).is_pending()
     }
 
     /// `keepalive_time`, and the end of the worker.
@@ -315,17 +332,49 @@ impl Served<'_> {
         self.requests += 1;
         self.shared.enter();
         let stream = Box::new(Stream::new(Rc::clone(&self.shared), respond, body));
-        let conn = Box::new(self.conn.of_stream(stream, self.requests));
+        let conn = self.conn.of_stream(stream, self.requests);
+        let conn = self.thread.take_conn(conn);
+        let job = Job {
+            number: self.number,
+            conn,
+            head,
+            open: Open(Rc::clone(&self.shared)),
+        };
         let thread = Rc::clone(self.thread);
-        let open = Open(Rc::clone(&self.shared));
-        let number = self.number;
-        // A task is copied several times before it runs.
-        tokio::task::spawn_local(Box::pin(async move {
-            if let Some(listen) = thread.live.http().listens.get(number) {
-                exchange(&thread, listen, conn, head).await;
-            }
-            drop(open);
-        }));
+        let run = |turns| run(thread, turns);
+        self.thread.runners.start(job, run);
+    }
+}
+
+/// A request to be served.
+pub(in crate::http) struct Job {
+    /// The number of its listen.
+    number: usize,
+    conn: Box<Conn>,
+    head: Head,
+    open: Open,
+}
+
+/// Serves requests as long as there is a use for the task.
+async fn run(thread: Rc<Thread>, turns: Turns<Job>) {
+    let mut next = turns.first();
+    // It is set already more often than not.
+    let mut timer = Timer::default();
+    while let Some(job) = next {
+        let Job {
+            number,
+            mut conn,
+            head,
+            open,
+        } = job;
+        if let Some(listen) = thread.live.http().listens.get(number) {
+            conn.timer = timer;
+            let mut conn = exchange(&thread, listen, conn, (head, &open)).await;
+            timer = std::mem::take(&mut conn.timer);
+            thread.give_conn(conn);
+        }
+        drop(open);
+        next = turns.next(&thread.runners).await;
     }
 }
 
@@ -339,12 +388,17 @@ impl Drop for Open {
 }
 
 /// Serves the request of a stream.
-async fn exchange(thread: &Thread, listen: &Listen, conn: Box<Conn>, head: Head) {
+async fn exchange(
+    thread: &Thread,
+    listen: &Listen,
+    conn: Box<Conn>,
+    (head, open): (Head, &Open),
+) -> Box<Conn> {
     let count = thread.tally.request();
     let mut x = Exchange::new(thread, listen, conn);
     match request::read(&mut x, &head) {
         Ok(()) => {
-            drop(head);
+            open.0.give_back(head.fields);
             count.begin_writing();
             let mut served = log::Served::new(&mut x);
             phases::run(&mut served).await;
@@ -357,7 +411,7 @@ async fn exchange(thread: &Thread, listen: &Listen, conn: Box<Conn>, head: Head)
     }
     finish(&mut x).await;
     log::request(&mut x);
-    drop(x.into_conn());
+    x.into_conn()
 }
 
 /// Ends the stream of a response that broke off, when what there is of it has gone out.

@@ -192,8 +192,20 @@ impl Attempt {
         Ok(PeerConn::new(io, clock::now()))
     }
 
-    /// Opens a connection, with TLS if `tls` says so, which offers `alpn`.
+    /// Opens a connection, with TLS if `tls` says so, which offers `alpn`. It is in memory of its own: most requests find a
+    /// connection, and their tasks need no room for this.
     pub(super) async fn dial(
+        &self,
+        x: &mut Exchange<'_>,
+        proxy: &Proxy,
+        target: &Target,
+        tls: (Option<&Tls>, &[u8]),
+        deadline: Now,
+    ) -> Result<Io, Fail> {
+        Box::pin(self.reach(x, proxy, target, tls, deadline)).await
+    }
+
+    async fn reach(
         &self,
         x: &mut Exchange<'_>,
         proxy: &Proxy,
@@ -234,7 +246,8 @@ impl Attempt {
     /// Passes on what has come of early hints.
     pub(super) async fn pass_hints(&mut self, x: &mut Exchange<'_>, proxy: &Proxy) {
         for hints in std::mem::take(&mut self.head.hints) {
-            hints::send(x, proxy, &hints, &mut self.hinted).await;
+            // In memory of its own: few have any.
+            Box::pin(hints::send(x, proxy, &hints, &mut self.hinted)).await;
         }
     }
 

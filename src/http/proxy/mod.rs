@@ -21,8 +21,6 @@ mod tls;
 mod tries;
 mod upgrade;
 
-use std::rc::Rc;
-
 use super::{body, exchange::Exchange, h1::request_line::Method, phases::Next};
 use crate::conf::model::{Handler, Level, Proxy, ProxyVersion};
 use target::Target;
@@ -69,10 +67,8 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         Err(next) => return next,
     };
     let next = tries::run(x, proxy, target, built).await;
-    if let Some(context) = x.upstream.take()
-        && let Ok(request) = Rc::try_unwrap(context.request)
-    {
-        x.thread.give_vec(request);
+    if let Some(context) = x.upstream.take() {
+        x.thread.give_shared(context.request);
     }
     next
 }

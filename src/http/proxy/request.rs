@@ -45,15 +45,17 @@ pub(super) fn build<'g>(
     if proxy.http_version == ProxyVersion::Http2 {
         return h2::build(x, proxy, pass, destination);
     }
-    let mut out = x.thread.take_vec();
+    let mut head = x.thread.take_shared();
+    // Nobody else has it yet.
+    let out = Rc::make_mut(&mut head);
     match &proxy.method {
-        Some(method) => method.render(x, &mut out),
+        Some(method) => method.render(x, out),
         None => out.extend_from_slice(x.request.method_name()),
     }
     let is_head = out.eq_ignore_ascii_case(b"HEAD");
     out.push(b' ');
     let start = out.len();
-    push_uri(x, pass, destination, &mut out);
+    push_uri(x, pass, destination, out);
     if out.len() == start {
         x.log(Level::Error, format_args!("zero length URI to proxy"));
         return Err(Next::Status(500));
@@ -72,14 +74,14 @@ pub(super) fn build<'g>(
         None if chunked => None,
         None => x.request.content_length,
     };
-    push_headers(x, proxy, destination, chunked, &mut out);
+    push_headers(x, proxy, destination, chunked, out);
     out.extend_from_slice(b"\r\n");
     let with_body = own_body.is_none() && proxy.pass_request_body;
     if let Some(body) = own_body {
         out.extend_from_slice(&body);
     }
     Ok(Built {
-        head: Rc::new(out),
+        head,
         with_body,
         chunked,
         is_head,

@@ -46,8 +46,9 @@ impl<'g, D: Downstream> Reader<'g, D> for Greeting {
             Seen::Other => s.hello = None,
             Seen::Whole => {
                 let name = s.hello.as_deref().map_or(&b""[..], ClientHello::name);
-                if let Some(host) = host::validate(name) {
-                    s.set_server(&host.name);
+                let host = host::validate(name).map(|host| host.name.into_owned());
+                if let Some(host) = host {
+                    s.set_server(&host);
                 }
             }
         }
