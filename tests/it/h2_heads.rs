@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::support::{
     Subject, both, cases,
     h2::{H2, SETTINGS},
+    ours,
 };
 
 const CONF: &str = "
@@ -21,6 +22,9 @@ const CONF: &str = "
         location /trailer { add_trailer X-Sum $arg_sum; proxy_pass http://u; }
         location /hints { early_hints 1; proxy_pass http://u; }
     }";
+
+/// Settings of a client that remembers no fields: nginx says all of them each time to anybody.
+const NO_TABLE: &[u8] = &[0, 1, 0, 0, 0, 0];
 
 /// Answers of the backend, with names by which they are asked for.
 const RESPONSES: &str = r"
@@ -117,9 +121,10 @@ fn heads_are_the_same_to_the_byte() {
         .iter()
         .map(|(name, _)| format!("/{name}"))
         .collect();
-    let seen = heads(&names, b"");
-    let statuses: Vec<_> = seen.iter().map(|(blocks, _)| &blocks[0][..2]).collect();
-    assert_eq!(statuses[..4], ["88", "8a", "88", "89"]);
+    let seen = heads(&names, NO_TABLE);
+    // The first one says that there is no table.
+    let starts: Vec<_> = seen.iter().map(|(blocks, _)| &blocks[0][..2]).collect();
+    assert_eq!(starts[..4], ["20", "8a", "88", "89"]);
 }
 
 #[test]
@@ -133,9 +138,7 @@ fn what_is_added_is_the_same_to_the_byte() {
         "/trailer/usual",
     ];
     let targets = targets.map(str::to_owned);
-    // The size of a table, which is not used.
-    let seen = heads(&targets, &[0, 1, 0, 0, 0x10, 0]);
-    assert!(seen[0].0[0].starts_with("20"));
+    let seen = heads(&targets, NO_TABLE);
     assert_eq!(seen[3].0.len(), 2);
 }
 
@@ -144,13 +147,33 @@ fn what_is_added_is_the_same_to_the_byte() {
 fn early_hints_are_the_same_to_the_byte() {
     let seen = both(CONF, |s: &mut Subject| {
         begin(s);
-        let mut client = H2::new(s.address("listen"));
+        let mut client = H2::silent(s.address("listen"));
+        client.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        client.frame(SETTINGS, 0, 0, NO_TABLE);
         ["/hints/usual", "/hints/nothing"].map(|target| {
             let blocks = client.fetch(target).blocks;
             blocks.iter().map(hex).collect::<Vec<_>>()
         })
     });
     assert!(seen.iter().all(|blocks| blocks.len() == 2), "{seen:?}");
+}
+
+/// A client that remembers fields is told them once, and the log says the same.
+#[test]
+fn what_was_said_is_not_said_again() {
+    ours(CONF, |s: &mut Subject| {
+        begin(s);
+        let mut client = H2::new(s.address("listen"));
+        let answers = [(); 3].map(|()| client.fetch("/typed?added=value"));
+        for answer in &answers {
+            assert_eq!(answer.head, answers[0].head);
+        }
+        let lengths = answers.map(|answer| answer.blocks[0].len());
+        assert!(lengths[0] > 60 && lengths[1] < 12, "{lengths:?}");
+        assert_eq!(lengths[1], lengths[2]);
+        let lines = s.log("bytes.log", 3);
+        assert!(lines.iter().all(|line| *line == lines[0]), "{lines:?}");
+    });
 }
 
 const UPSTREAM: &str = "

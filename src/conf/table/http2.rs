@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
         "Speaks HTTP/2 with clients, besides HTTP/1 on the same address.",
     )
     .default("off")
-    .differs(&["hop-fields", "stream-priority"]),
+    .differs(&["head-bytes", "hop-fields", "stream-priority"]),
     Row::new(
         "http2_max_concurrent_streams",
         HS,

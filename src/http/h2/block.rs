@@ -1,7 +1,6 @@
 //! The header block of a response, or of a request to an upstream, as nginx writes it (HPACK, RFC 7541).
 //!
-//! No field is taken from the client's table, so that blocks do not depend on each other: one may be thrown away with its
-//! stream. Mirrors `ngx_http_v2_header_filter` (`http/v2/ngx_http_v2_filter_module.c`) and `ngx_http_grpc_create_request`.
+//! Blocks do not depend on each other: one may be thrown away with its stream. Mirrors `ngx_http_v2_header_filter` (`http/v2/ngx_http_v2_filter_module.c`) and `ngx_http_grpc_create_request`.
 #![warn(clippy::indexing_slicing)]
 
 use super::{
@@ -12,7 +11,11 @@ use crate::{common::decimal, http::h1::known::Known};
 
 /// A header block.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Block(Vec<u8>);
+pub(in crate::http) struct Block {
+    bytes: Vec<u8>,
+    /// It goes out behind the byte with which nginx answers the size of a table.
+    is_answer: bool,
+}
 
 /// Names that have a number in the static table.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +50,6 @@ const INDEXED_NAME: u8 = 0x40;
 const INDEXED: u8 = 0x80;
 /// A field whose name is written out.
 const NEW_NAME: u8 = 0;
-/// The table holds nothing.
-const NO_TABLE: u8 = 0x20;
 /// The string is in Huffman's code.
 const HUFFMAN: u8 = 0x80;
 /// From this one on a length takes more than a byte.
@@ -58,12 +59,15 @@ impl Block {
     /// An empty one, in memory of an earlier one.
     pub(in crate::http) fn new(mut memory: Vec<u8>) -> Self {
         memory.clear();
-        Self(memory)
+        Self {
+            bytes: memory,
+            is_answer: false,
+        }
     }
 
-    /// Says that the client need not have a table, as an answer to its size; before the first field.
-    pub(in crate::http) fn forget_table(&mut self) {
-        self.0.push(NO_TABLE);
+    /// It is the first one since the client has said how large its table is.
+    pub(super) fn answer_table(&mut self) {
+        self.is_answer = true;
     }
 
     /// Adds the status, three digits of it.
@@ -79,24 +83,24 @@ impl Block {
             _ => {
                 let digit = |n: u16| b'0' + u8::try_from(n % 10).unwrap_or(0);
                 let digits = [status / 100, status / 10, status].map(digit);
-                self.0.extend_from_slice(&[INDEXED_NAME | STATUS, 3]);
-                return self.0.extend_from_slice(&digits);
+                self.bytes.extend_from_slice(&[INDEXED_NAME | STATUS, 3]);
+                return self.bytes.extend_from_slice(&digits);
             }
         };
-        self.0.push(INDEXED | number);
+        self.bytes.push(INDEXED | number);
     }
 
     /// Begins a request; false when method or path cannot be said.
     pub(in crate::http) fn request(&mut self, method: &[u8], tls: bool, path: &[u8]) -> bool {
         match method {
-            b"GET" => self.0.push(INDEXED | 2),
-            b"POST" => self.0.push(INDEXED | 3),
+            b"GET" => self.bytes.push(INDEXED | 2),
+            b"POST" => self.bytes.push(INDEXED | 3),
             _ if !self.field(Name::Method, method) => return false,
             _ => {}
         }
-        self.0.push(INDEXED | if tls { 7 } else { 6 });
+        self.bytes.push(INDEXED | if tls { 7 } else { 6 });
         if path == b"/" {
-            self.0.push(INDEXED | Name::Path as u8);
+            self.bytes.push(INDEXED | Name::Path as u8);
             return true;
         }
         self.field(Name::Path, path)
@@ -104,23 +108,23 @@ impl Block {
 
     /// Adds a field. A value that would end a line is left out, as the other end would end the stream for it; false then.
     pub(in crate::http) fn field(&mut self, name: Name, value: &[u8]) -> bool {
-        let before = self.0.len();
-        self.0.push(INDEXED_NAME | name as u8);
+        let before = self.bytes.len();
+        self.bytes.push(INDEXED_NAME | name as u8);
         let is_value = self.string(value, false);
         if !is_value {
-            self.0.truncate(before);
+            self.bytes.truncate(before);
         }
         is_value
     }
 
     /// Adds `content-length`.
     pub(in crate::http) fn length(&mut self, length: u64) {
-        self.0.push(INDEXED_NAME | Name::ContentLength as u8);
-        let at = self.0.len();
-        self.0.push(0);
-        decimal::push(&mut self.0, length);
-        let digits = u8::try_from(self.0.len() - at - 1).unwrap_or(0);
-        if let Some(length) = self.0.get_mut(at) {
+        self.bytes.push(INDEXED_NAME | Name::ContentLength as u8);
+        let at = self.bytes.len();
+        self.bytes.push(0);
+        decimal::push(&mut self.bytes, length);
+        let digits = u8::try_from(self.bytes.len() - at - 1).unwrap_or(0);
+        if let Some(length) = self.bytes.get_mut(at) {
             *length = digits;
         }
     }
@@ -135,32 +139,33 @@ impl Block {
 
     /// The same, whatever the field is about.
     pub(in crate::http) fn text(&mut self, name: &[u8], value: &[u8]) {
-        let before = self.0.len();
-        self.0.push(NEW_NAME);
+        let before = self.bytes.len();
+        self.bytes.push(NEW_NAME);
         if !(self.string(name, true) && self.string(value, false)) {
-            self.0.truncate(before);
+            self.bytes.truncate(before);
         }
     }
 
     /// Whether there is nothing in it.
     pub(in crate::http) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 
-    /// How many bytes its frames are.
+    /// How many bytes its frames are as nginx writes them.
     pub(in crate::http) fn size(&self) -> u64 {
-        (self.0.len() + HEAD * self.0.len().div_ceil(MAX_WHOLE).max(1)) as u64
+        let length = self.bytes.len() + usize::from(self.is_answer);
+        (length + HEAD * length.div_ceil(MAX_WHOLE).max(1)) as u64
     }
 
     /// What it is made of.
     pub(in crate::http) fn into_bytes(self) -> Vec<u8> {
-        self.0
+        self.bytes
     }
 
     /// Adds a string, in Huffman's code where that is shorter; false when something is in it that must not be.
     fn string(&mut self, bytes: &[u8], is_name: bool) -> bool {
         let table = if is_name { &NAME } else { &VALUE };
-        let at = self.0.len();
+        let at = self.bytes.len();
         // The length of most is one byte.
         let length = if bytes.len() < usize::from(LENGTH) {
             0
@@ -168,18 +173,18 @@ impl Block {
             huffman::encoded_len(bytes, table)
         };
         self.number(HUFFMAN, length);
-        let start = self.0.len();
-        match huffman::encode(bytes, table, &mut self.0) {
+        let start = self.bytes.len();
+        match huffman::encode(bytes, table, &mut self.bytes) {
             Encoded::NotAllowed => return false,
             Encoded::NotShorter => {
-                self.0.truncate(at);
+                self.bytes.truncate(at);
                 self.number(0, bytes.len());
                 let case = |c: &u8| if is_name { c.to_ascii_lowercase() } else { *c };
-                self.0.extend(bytes.iter().map(case));
+                self.bytes.extend(bytes.iter().map(case));
             }
             Encoded::Shorter => {
-                let length = self.0.len() - start;
-                if let Some(first) = self.0.get_mut(at)
+                let length = self.bytes.len() - start;
+                if let Some(first) = self.bytes.get_mut(at)
                     && start == at + 1
                 {
                     *first = HUFFMAN | u8::try_from(length).unwrap_or(LENGTH);
@@ -193,14 +198,14 @@ impl Block {
     fn number(&mut self, bit: u8, number: usize) {
         let byte = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
         let Some(mut rest) = number.checked_sub(usize::from(LENGTH)) else {
-            return self.0.push(bit | byte(number));
+            return self.bytes.push(bit | byte(number));
         };
-        self.0.push(bit | LENGTH);
+        self.bytes.push(bit | LENGTH);
         while rest >= 0x80 {
-            self.0.push(0x80 | byte(rest & 0x7f));
+            self.bytes.push(0x80 | byte(rest & 0x7f));
             rest >>= 7;
         }
-        self.0.push(byte(rest));
+        self.bytes.push(byte(rest));
     }
 }
 
@@ -241,7 +246,6 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut block = Block::default();
-        block.forget_table();
         assert!(block.request(b"PATCH", true, b"/x"));
         block.field(Name::Authority, b"host:1");
         block.status(200);

@@ -50,6 +50,8 @@ struct Inner {
     own: Vec<u8>,
     /// What waits to be written.
     writer: Writer,
+    /// The client has said how large its table is, and no head was made since.
+    has_table_size: bool,
     /// GOAWAY was put there.
     said_goaway: bool,
     /// The library has written everything that it has.
@@ -76,7 +78,8 @@ impl Shared {
                 input,
                 ready: Vec::new(),
                 own: Vec::new(),
-                writer: Writer::default(),
+                writer: Writer::of_server(),
+                has_table_size: false,
                 said_goaway: false,
                 is_flushed: false,
                 fault,
@@ -196,8 +199,8 @@ impl Shared {
     pub(super) fn block(&self) -> Block {
         let inner = &mut *self.inner.borrow_mut();
         let mut block = Block::new(inner.writer.heads.memory());
-        if inner.scanner.take_table_setting() {
-            block.forget_table();
+        if std::mem::take(&mut inner.has_table_size) {
+            block.answer_table();
         }
         block
     }
@@ -300,6 +303,10 @@ impl Inner {
             self.input.consume(n);
             if let Some(stream) = self.scanner.take_reset() {
                 self.writer.heads.end(stream);
+            }
+            if let Some(max) = self.scanner.take_table_size() {
+                self.writer.heads.limit_table(max);
+                self.has_table_size = true;
             }
             if self.scanner.is_going() {
                 self.say_goaway(Code::None);

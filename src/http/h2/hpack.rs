@@ -34,6 +34,14 @@ pub struct Fields {
     ends: Vec<(usize, usize)>,
 }
 
+/// The name of a field of the static table, by its number; empty where there is none.
+pub(super) fn static_name(number: usize) -> &'static str {
+    let place = number.checked_sub(1);
+    place
+        .and_then(|place| STATIC.get(place))
+        .map_or("", |(name, _)| name)
+}
+
 impl Fields {
     /// Forgets all of them but keeps the memory.
     pub fn clear(&mut self) {

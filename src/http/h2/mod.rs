@@ -21,6 +21,7 @@ mod runner;
 pub mod scanner;
 mod serve;
 mod stream;
+mod table;
 pub(super) mod writer;
 
 pub(super) use response::{end, send_head, send_hints};

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use super::frame::{CONTINUATION, END, END_HEADERS, Frame, HEAD, HEADERS, MAX_WHOLE, RST_STREAM};
+use super::table::Table;
 
 /// The frames towards one peer.
 #[derive(Debug, Default)]
@@ -16,6 +17,10 @@ pub(in crate::http) struct Outgoing {
     blocks: VecDeque<(u32, Vec<u8>)>,
     /// Streams that the other end has ended. The library may or may not have their heads in hand.
     ended: Vec<u32>,
+    /// What the other end remembers of heads, where it is asked to.
+    table: Option<Table>,
+    /// A block on its way out.
+    written: Vec<u8>,
     /// Memory of blocks that are gone.
     spare: Vec<Vec<u8>>,
     /// The head of the frame at hand, as far as it has come.
@@ -44,6 +49,21 @@ const SPARE: usize = 32;
 const SPARE_LEN: usize = 2048;
 
 impl Outgoing {
+    /// One towards a client, which remembers fields.
+    pub(super) fn with_table() -> Self {
+        Self {
+            table: Some(Table::default()),
+            ..Self::default()
+        }
+    }
+
+    /// The client remembers so many bytes at most.
+    pub(super) fn limit_table(&mut self, max: usize) {
+        if let Some(table) = &mut self.table {
+            table.limit(max);
+        }
+    }
+
     /// One that lets so many bytes through before the first frame.
     pub(super) fn after(n: usize) -> Self {
         Self {
@@ -60,6 +80,7 @@ impl Outgoing {
     /// Gives memory back that is not needed while there are no requests.
     pub(in crate::http) fn rest(&mut self) {
         self.spare = Vec::new();
+        self.written = Vec::new();
     }
 
     /// The block for the next head of a stream.
@@ -140,7 +161,15 @@ impl Outgoing {
         let (stream, block) = place
             .and_then(|place| self.blocks.remove(place))
             .ok_or(Unknown)?;
-        let (mut rest, mut kind, mut flags) = (&*block, HEADERS, frame.flags & END);
+        self.written.clear();
+        let written = match &mut self.table {
+            Some(table) => {
+                table.write(&block, &mut self.written);
+                &*self.written
+            }
+            None => &*block,
+        };
+        let (mut rest, mut kind, mut flags) = (written, HEADERS, frame.flags & END);
         loop {
             let (part, behind) = rest.split_at(rest.len().min(MAX_WHOLE));
             if behind.is_empty() {

@@ -48,6 +48,14 @@ impl Offer {
 }
 
 impl Writer {
+    /// One towards a client.
+    pub(super) fn of_server() -> Self {
+        Self {
+            heads: Outgoing::with_table(),
+            ..Self::default()
+        }
+    }
+
     /// One whose first bytes are the preface of a client.
     pub(in crate::http) fn of_client() -> Self {
         Self {

@@ -69,8 +69,8 @@ pub struct Scanner {
     /// No more requests are taken.
     is_going: bool,
     settings_acked: bool,
-    /// The client has said how large its table is, and was not told that it is of no use.
-    table_setting: bool,
+    /// What the client has said just now of how large its table is.
+    table_size: Option<usize>,
     /// The stream whose head took too long; 0: none did.
     late: u32,
     /// The stream that the client has ended just now.
@@ -133,7 +133,7 @@ impl Scanner {
             last: 0,
             is_going: false,
             settings_acked: false,
-            table_setting: false,
+            table_size: None,
             late: 0,
             reset: None,
             requests: 0,
@@ -293,9 +293,9 @@ impl Scanner {
         self.late == stream
     }
 
-    /// Whether the client has said how large its table is, once.
-    pub fn take_table_setting(&mut self) -> bool {
-        std::mem::take(&mut self.table_setting)
+    /// What the client has said with the step before of how large its table is, bytes.
+    pub fn take_table_size(&mut self) -> Option<usize> {
+        self.table_size.take()
     }
 
     /// The stream that the client has ended with the step before.
@@ -416,8 +416,9 @@ impl Scanner {
                 if self.frame.kind == SETTINGS {
                     self.settings_acked |= self.frame.flags & END != 0;
                     check_settings(&payload)?;
-                    let mut settings = payload.chunks_exact(6);
-                    self.table_setting |= settings.any(|setting| setting.starts_with(&[0, 1]));
+                    if let Some(size) = table_size(&payload) {
+                        self.table_size = Some(size);
+                    }
                 }
                 if self.frame.kind == RST_STREAM {
                     self.reset = Some(self.frame.stream);
@@ -430,6 +431,14 @@ impl Scanner {
         self.payload = payload;
         result
     }
+}
+
+/// The smallest table that settings allow, if they say anything of it (RFC 7541, 4.2).
+fn table_size(payload: &[u8]) -> Option<usize> {
+    let sizes = payload
+        .chunks_exact(6)
+        .filter_map(|setting| setting.strip_prefix(&[0, 1]));
+    sizes.map(|size| frame::number(size) as usize).min()
 }
 
 impl State {
