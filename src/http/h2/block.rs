@@ -13,6 +13,8 @@ use crate::{common::decimal, http::h1::known::Known};
 #[derive(Debug, Default)]
 pub(in crate::http) struct Block {
     bytes: Vec<u8>,
+    /// How long frames are that the other end takes.
+    frame_size: usize,
     /// It goes out behind the byte with which nginx answers the size of a table.
     is_answer: bool,
 }
@@ -56,11 +58,12 @@ const HUFFMAN: u8 = 0x80;
 const LENGTH: u8 = 0x7f;
 
 impl Block {
-    /// An empty one, in memory of an earlier one.
-    pub(in crate::http) fn new(mut memory: Vec<u8>) -> Self {
+    /// An empty one, in memory of an earlier one, for frames of this length.
+    pub(in crate::http) fn new(mut memory: Vec<u8>, frame_size: usize) -> Self {
         memory.clear();
         Self {
             bytes: memory,
+            frame_size,
             is_answer: false,
         }
     }
@@ -154,7 +157,7 @@ impl Block {
     /// How many bytes its frames are as nginx writes them.
     pub(in crate::http) fn size(&self) -> u64 {
         let length = self.bytes.len() + usize::from(self.is_answer);
-        (length + HEAD * length.div_ceil(MAX_WHOLE).max(1)) as u64
+        (length + HEAD * length.div_ceil(self.frame_size.max(MAX_WHOLE)).max(1)) as u64
     }
 
     /// What it is made of.

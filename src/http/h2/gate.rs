@@ -198,7 +198,7 @@ impl Shared {
     /// A header block that is empty.
     pub(super) fn block(&self) -> Block {
         let inner = &mut *self.inner.borrow_mut();
-        let mut block = Block::new(inner.writer.heads.memory());
+        let mut block = Block::new(inner.writer.heads.memory(), inner.scanner.frame_size());
         if std::mem::take(&mut inner.has_table_size) {
             block.answer_table();
         }
@@ -304,6 +304,7 @@ impl Inner {
             if let Some(stream) = self.scanner.take_reset() {
                 self.writer.heads.end(stream);
             }
+            self.writer.heads.limit_frames(self.scanner.frame_size());
             if let Some(max) = self.scanner.take_table_size() {
                 self.writer.heads.limit_table(max);
                 self.has_table_size = true;

@@ -21,6 +21,8 @@ pub(in crate::http) struct Outgoing {
     table: Option<Table>,
     /// A block on its way out.
     written: Vec<u8>,
+    /// How long its frames are; 0: as anybody takes them.
+    frame_size: usize,
     /// Memory of blocks that are gone.
     spare: Vec<Vec<u8>>,
     /// The head of the frame at hand, as far as it has come.
@@ -55,6 +57,11 @@ impl Outgoing {
             table: Some(Table::default()),
             ..Self::default()
         }
+    }
+
+    /// The client takes frames of so many bytes.
+    pub(super) fn limit_frames(&mut self, size: usize) {
+        self.frame_size = size;
     }
 
     /// The client remembers so many bytes at most.
@@ -170,8 +177,9 @@ impl Outgoing {
             None => &*block,
         };
         let (mut rest, mut kind, mut flags) = (written, HEADERS, frame.flags & END);
+        let frame_size = self.frame_size.max(MAX_WHOLE);
         loop {
-            let (part, behind) = rest.split_at(rest.len().min(MAX_WHOLE));
+            let (part, behind) = rest.split_at(rest.len().min(frame_size));
             if behind.is_empty() {
                 flags |= END_HEADERS;
             }
@@ -267,6 +275,15 @@ mod tests {
             second,
             [0, 0, 1, CONTINUATION, END_HEADERS, 0, 0, 0, 3, b'x']
         );
+    }
+
+    #[test]
+    fn a_client_takes_longer_frames() {
+        let mut outgoing = Outgoing::default();
+        outgoing.limit_frames(MAX_WHOLE + 1);
+        outgoing.push(3, vec![b'x'; MAX_WHOLE + 1]);
+        let out = written(&mut outgoing, &[&LAST_3]).unwrap();
+        assert_eq!(out.len(), HEAD + MAX_WHOLE + 1);
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct Scanner {
     settings_acked: bool,
     /// What the client has said just now of how large its table is.
     table_size: Option<usize>,
+    /// How long frames are that it takes.
+    frame_size: usize,
     /// The stream whose head took too long; 0: none did.
     late: u32,
     /// The stream that the client has ended just now.
@@ -134,6 +136,7 @@ impl Scanner {
             is_going: false,
             settings_acked: false,
             table_size: None,
+            frame_size: MAX_WHOLE,
             late: 0,
             reset: None,
             requests: 0,
@@ -298,6 +301,11 @@ impl Scanner {
         self.table_size.take()
     }
 
+    /// How long frames are that the client takes, bytes.
+    pub fn frame_size(&self) -> usize {
+        self.frame_size
+    }
+
     /// The stream that the client has ended with the step before.
     pub fn take_reset(&mut self) -> Option<u32> {
         self.reset.take()
@@ -416,9 +424,10 @@ impl Scanner {
                 if self.frame.kind == SETTINGS {
                     self.settings_acked |= self.frame.flags & END != 0;
                     check_settings(&payload)?;
-                    if let Some(size) = table_size(&payload) {
-                        self.table_size = Some(size);
-                    }
+                    // The smallest that is allowed on the way (RFC 7541, 4.2).
+                    let table = setting(&payload, 1).min();
+                    self.table_size = table.or(self.table_size);
+                    self.frame_size = setting(&payload, 5).last().unwrap_or(self.frame_size);
                 }
                 if self.frame.kind == RST_STREAM {
                     self.reset = Some(self.frame.stream);
@@ -433,12 +442,11 @@ impl Scanner {
     }
 }
 
-/// The smallest table that settings allow, if they say anything of it (RFC 7541, 4.2).
-fn table_size(payload: &[u8]) -> Option<usize> {
-    let sizes = payload
-        .chunks_exact(6)
-        .filter_map(|setting| setting.strip_prefix(&[0, 1]));
-    sizes.map(|size| frame::number(size) as usize).min()
+/// The values of a setting, in order.
+fn setting(payload: &[u8], id: u8) -> impl Iterator<Item = usize> {
+    let settings = payload.chunks_exact(6);
+    let values = settings.filter_map(move |setting| setting.strip_prefix(&[0, id]));
+    values.map(|value| frame::number(value) as usize)
 }
 
 impl State {
