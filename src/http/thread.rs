@@ -198,7 +198,7 @@ impl Thread {
         let mut spare = self.shared.borrow_mut();
         if spare.len() < KEPT
             && let Some(vec) = Rc::get_mut(&mut shared)
-            && vec.capacity() <= LONGEST
+            && (1..=LONGEST).contains(&vec.capacity())
         {
             vec.clear();
             spare.push(shared);

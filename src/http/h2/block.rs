@@ -1,10 +1,12 @@
 //! The header block of a response, or of a request to an upstream, as nginx writes it (HPACK, RFC 7541).
 //!
-//! Blocks do not depend on each other: one may be thrown away with its stream. Mirrors `ngx_http_v2_header_filter` (`http/v2/ngx_http_v2_filter_module.c`) and `ngx_http_grpc_create_request`.
+//! Blocks do not depend on each other: one may be thrown away with its stream. Mirrors `ngx_http_v2_header_filter`
+//! (`http/v2/ngx_http_v2_filter_module.c`) and `ngx_http_grpc_create_request`.
 #![warn(clippy::indexing_slicing)]
 
 use super::{
     frame::{HEAD, MAX_WHOLE},
+    hpack,
     huffman::{self, Encoded, NAME, VALUE},
 };
 use crate::{common::decimal, http::h1::known::Known};
@@ -175,13 +177,13 @@ impl Block {
         } else {
             huffman::encoded_len(bytes, table)
         };
-        self.number(HUFFMAN, length);
+        hpack::push_number(HUFFMAN, LENGTH, length, &mut self.bytes);
         let start = self.bytes.len();
         match huffman::encode(bytes, table, &mut self.bytes) {
             Encoded::NotAllowed => return false,
             Encoded::NotShorter => {
                 self.bytes.truncate(at);
-                self.number(0, bytes.len());
+                hpack::push_number(0, LENGTH, bytes.len(), &mut self.bytes);
                 let case = |c: &u8| if is_name { c.to_ascii_lowercase() } else { *c };
                 self.bytes.extend(bytes.iter().map(case));
             }
@@ -195,20 +197,6 @@ impl Block {
             }
         }
         true
-    }
-
-    /// Adds a number whose first byte has a bit of its own (RFC 7541, 5.1).
-    fn number(&mut self, bit: u8, number: usize) {
-        let byte = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
-        let Some(mut rest) = number.checked_sub(usize::from(LENGTH)) else {
-            return self.bytes.push(bit | byte(number));
-        };
-        self.bytes.push(bit | LENGTH);
-        while rest >= 0x80 {
-            self.bytes.push(0x80 | byte(rest & 0x7f));
-            rest >>= 7;
-        }
-        self.bytes.push(byte(rest));
     }
 }
 

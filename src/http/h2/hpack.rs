@@ -34,6 +34,20 @@ pub struct Fields {
     ends: Vec<(usize, usize)>,
 }
 
+/// Appends a number behind the bits of `kind`, whose first part is up to `prefix` (RFC 7541, 5.1).
+pub(super) fn push_number(kind: u8, prefix: u8, number: usize, out: &mut Vec<u8>) {
+    let byte = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
+    let Some(mut rest) = number.checked_sub(usize::from(prefix)) else {
+        return out.push(kind | byte(number));
+    };
+    out.push(kind | prefix);
+    while rest >= 0x80 {
+        out.push(0x80 | byte(rest & 0x7f));
+        rest >>= 7;
+    }
+    out.push(byte(rest));
+}
+
 /// The name of a field of the static table, by its number; empty where there is none.
 pub(super) fn static_name(number: usize) -> &'static str {
     let place = number.checked_sub(1);

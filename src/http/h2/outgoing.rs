@@ -7,8 +7,10 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{CONTINUATION, END, END_HEADERS, Frame, HEAD, HEADERS, MAX_WHOLE, RST_STREAM};
-use super::table::Table;
+use super::{
+    frame::{CONTINUATION, END, END_HEADERS, Frame, HEAD, HEADERS, MAX_WHOLE, RST_STREAM},
+    table::Table,
+};
 
 /// The frames towards one peer.
 #[derive(Debug, Default)]

@@ -103,7 +103,7 @@ impl Table {
         }
         let mut entries = self.entries.iter();
         if let Some(place) = entries.position(|entry| *entry.field == *field) {
-            return number(0x80, 0x7f, FIRST + place, out);
+            return hpack::push_number(0x80, 0x7f, FIRST + place, out);
         }
         let name = field.get(..value).unwrap_or_default();
         if VARYING_NAMES.iter().any(|varying| varying == name) {
@@ -193,7 +193,7 @@ fn plain(field: &[u8], out: &mut Vec<u8>) {
     match field.split_first() {
         // The same number, in a form that adds nothing to the table.
         Some((first, rest)) if (0x40..0x80).contains(first) => {
-            number(0, 0x0f, usize::from(first & 0x3f), out);
+            hpack::push_number(0, 0x0f, usize::from(first & 0x3f), out);
             out.extend_from_slice(rest);
         }
         _ => out.extend_from_slice(field),
@@ -202,21 +202,7 @@ fn plain(field: &[u8], out: &mut Vec<u8>) {
 
 /// Tells how large the table is from now on.
 fn size_update(max: usize, out: &mut Vec<u8>) {
-    number(0x20, 0x1f, max, out);
-}
-
-/// Appends a number behind the bits of `kind`, whose first part is up to `prefix` (RFC 7541, 5.1).
-fn number(kind: u8, prefix: u8, number: usize, out: &mut Vec<u8>) {
-    let byte = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
-    let Some(mut rest) = number.checked_sub(usize::from(prefix)) else {
-        return out.push(kind | byte(number));
-    };
-    out.push(kind | prefix);
-    while rest >= 0x80 {
-        out.push(0x80 | byte(rest & 0x7f));
-        rest >>= 7;
-    }
-    out.push(byte(rest));
+    hpack::push_number(0x20, 0x1f, max, out);
 }
 
 #[cfg(test)]

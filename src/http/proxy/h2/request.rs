@@ -67,7 +67,7 @@ pub(in crate::http::proxy) fn build<'g>(
         None if is_grpc && !x.request.headers.has(Known::ContentLength) => None,
         None => x.request.content_length,
     };
-    let mut block = Block::new(x.thread.take_vec(), MAX_WHOLE);
+    let mut block = Block::new(Vec::with_capacity(256), MAX_WHOLE);
     let host = own_host(x, proxy);
     // A host that was set stands in a field of its own.
     let is_whole = block.request(&method, destination.tls, &path)
