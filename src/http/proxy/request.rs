@@ -82,11 +82,12 @@ pub(super) fn build<'g>(
     }
     Ok(Built {
         head,
+        fields: None,
+        own_body: None,
         with_body,
         chunked,
         is_head,
         uri,
-        ..Built::default()
     })
 }
 
