@@ -4,7 +4,7 @@
 //! outside letters, digits and `-` is invalid but not an error; NUL, a bare CR and control characters in a name are.
 
 use super::known::Known;
-use crate::common::bytes::byte_table;
+use crate::common::bytes::{byte_table, line_end};
 
 /// One field, as offsets into the bytes of [`Headers`].
 #[derive(Clone, Copy, Debug)]
@@ -293,7 +293,7 @@ fn plain(bytes: &[u8]) -> Option<Line<'_>> {
     let value = &bytes[colon + 1..];
     let spaces = value.iter().position(|c| *c != b' ')?;
     let value = &value[spaces..];
-    let end = memchr::memchr3(b'\n', b'\r', 0, value)?;
+    let end = line_end(value)?;
     let line_end = match value[end..] {
         [b'\n', ..] => 1,
         [b'\r', b'\n', ..] => 2,

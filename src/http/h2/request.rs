@@ -5,6 +5,7 @@
 
 use super::scanner::Head;
 use crate::{
+    common::bytes::line_end,
     conf::model::Level,
     http::{
         exchange::{Action, EscapeLog, Exchange},
@@ -96,7 +97,7 @@ fn validate(x: &Exchange<'_>, name: &[u8], value: &[u8]) -> Result<bool, u16> {
             _ => is_valid = false,
         }
     }
-    if memchr::memchr3(0, b'\n', b'\r', value).is_some() {
+    if line_end(value).is_some() {
         let (name, value) = (name.escape_log(), value.escape_log());
         let text = format!("client sent header \"{name}\" with invalid value: \"{value}\"");
         return Err(refuse(x, 400, &text));
