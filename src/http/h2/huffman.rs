@@ -24,11 +24,14 @@ pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> bool {
             continue;
         }
         let ones = u64::MAX.checked_shr(count).unwrap_or(0);
+        // The end is padding: the beginning of the code for the end, which is of 30 ones. As in nginx it may be a byte that is
+        // not needed.
+        if count < END && held | ones == u64::MAX {
+            return true;
+        }
         let window = u32::try_from((held | ones) >> 32).unwrap_or(u32::MAX);
         let Some((symbol, len)) = symbol(window).filter(|(_, len)| *len <= count) else {
-            // What is left must be padding: the beginning of the code for the end, which is of 30 ones. As in nginx it
-            // may be a byte that is not needed.
-            return count < END && held | ones == u64::MAX;
+            return false;
         };
         out.push(symbol);
         held <<= len;
