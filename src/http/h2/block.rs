@@ -5,6 +5,7 @@
 #![warn(clippy::indexing_slicing)]
 
 use super::{
+    codes,
     frame::{HEAD, MAX_WHOLE},
     hpack,
     huffman::{self, Encoded, NAME, VALUE},
@@ -169,6 +170,9 @@ impl Block {
 
     /// Adds a string, in Huffman's code where that is shorter; false when something is in it that must not be.
     fn string(&mut self, bytes: &[u8], is_name: bool) -> bool {
+        if codes::recall(bytes, is_name, &mut self.bytes) {
+            return true;
+        }
         let table = if is_name { &NAME } else { &VALUE };
         let at = self.bytes.len();
         // The length of most is one byte.
@@ -196,6 +200,7 @@ impl Block {
                 }
             }
         }
+        codes::remember(bytes, is_name, self.bytes.get(at..).unwrap_or_default());
         true
     }
 }

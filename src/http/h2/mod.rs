@@ -9,6 +9,7 @@
 //! Mirrors `http/v2/ngx_http_v2.c`.
 
 pub(super) mod block;
+mod codes;
 pub mod fault;
 pub(super) mod frame;
 mod gate;
