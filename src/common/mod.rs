@@ -11,5 +11,7 @@ pub mod forwarded;
 pub mod hash;
 pub mod host;
 pub mod occupancy;
+pub mod prefetch;
 pub mod random;
 pub mod rates;
+pub mod recycle;

@@ -14,6 +14,8 @@ use crate::{
         addr::Addr,
         buffer::Buf,
         clock::{self, Now},
+        prefetch::prefetch,
+        recycle::Recycled,
     },
     net::{Arrival, Io, Timer, TlsIo, client::Client, proxy_protocol::Header},
     tls::{Facts, Greeting},
@@ -113,7 +115,7 @@ impl Conn {
     }
 
     /// One of its streams, as a connection that serves one request.
-    pub(super) fn of_stream(&self, stream: Box<Stream>, requests: u64) -> Self {
+    pub(super) fn of_stream(&self, stream: Recycled<Stream>, requests: u64) -> Self {
         Self {
             io: Down::Stream(stream),
             buf: Buf::default(),
@@ -130,6 +132,14 @@ impl Conn {
             tunnel_deadline: None,
             tls: self.tls.clone(),
             local: OnceCell::from(self.local().clone()),
+        }
+    }
+
+    /// Asks for its memory, which will be used.
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+        if let Down::Stream(stream) = &self.io {
+            stream.prefetch();
         }
     }
 

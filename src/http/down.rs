@@ -7,7 +7,7 @@ use std::{
 
 use super::h2::Stream;
 use crate::{
-    common::{addr::Addr, buffer::Buf},
+    common::{addr::Addr, buffer::Buf, recycle::Recycled},
     net::{Io, TcpInfo},
 };
 
@@ -17,7 +17,7 @@ pub(super) enum Down {
     /// A socket, for one request at a time.
     Socket(Io),
     /// A stream.
-    Stream(Box<Stream>),
+    Stream(Recycled<Stream>),
     /// Nothing: the socket is where streams share it.
     Gone,
 }

@@ -15,7 +15,10 @@ use super::{
     tls,
 };
 use crate::{
-    common::clock::{self, Now, Wall},
+    common::{
+        clock::{self, Now, Wall},
+        prefetch::prefetch,
+    },
     conf::model::{Handler, Level, Listen, Location, Server},
     net::client::Client,
     upstream::Attempts,
@@ -168,6 +171,8 @@ impl<'g> Exchange<'g> {
             out,
             upstream_out,
         } = thread.recycled();
+        prefetch(&raw const *request);
+        prefetch(&raw const *response);
         Self {
             thread,
             live: &thread.live,

@@ -14,7 +14,7 @@ use super::{
     counts::Tally,
     down::Down,
     h1::headers::Headers,
-    h2::{Job, Runners},
+    h2::{Job, Runners, Stream},
     live::Live,
     out::Out,
     proxy::pool::Pools,
@@ -22,7 +22,7 @@ use super::{
     response::Response,
 };
 use crate::{
-    common::{buffer::Buf, clock, random::Random},
+    common::{buffer::Buf, clock, random::Random, recycle::Recycler},
     conf::model::Level,
     log::AccessLogs,
     net::{resolver::Resolvers, splice::Pipes},
@@ -56,6 +56,8 @@ pub struct Thread {
     shared: RefCell<Vec<Rc<Vec<u8>>>>,
     #[expect(clippy::vec_box, reason = "they are handed out as they are")]
     conns: RefCell<Vec<Box<Conn>>>,
+    /// Streams of HTTP/2.
+    pub(super) streams: Recycler<Stream>,
 }
 
 /// Parts of an exchange that are kept for the next one, with their memory.
@@ -98,6 +100,7 @@ impl Thread {
             vecs: RefCell::default(),
             shared: RefCell::default(),
             conns: RefCell::default(),
+            streams: Recycler::default(),
         })
     }
 
@@ -218,9 +221,11 @@ impl Thread {
 
     /// Gives it back, without the stream.
     pub(super) fn give_conn(&self, mut conn: Box<Conn>) {
+        if let Down::Stream(stream) = std::mem::replace(&mut conn.io, Down::Gone) {
+            self.streams.end(stream);
+        }
         let mut conns = self.conns.borrow_mut();
         if conns.len() < KEPT_CONNS {
-            conn.io = Down::Gone;
             conn.buf = Buf::default();
             (conn.proxied, conn.tls) = (None, None);
             conns.push(conn);

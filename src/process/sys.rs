@@ -1,4 +1,5 @@
-//! What only the operating system can do to a process; all unsafe code of the crate is here.
+//! What only the operating system can do to a process; all unsafe code of the crate is here, but for one instruction of
+//! `common/prefetch.rs`.
 
 use std::{
     ffi::{CString, OsString},

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::{
     block::Block,
     fault::{Code, Fault},
-    hpack::Fields,
+    outgoing,
     scanner::{Bounds, Head, Scanner},
     writer::{Offer, Writer},
 };
@@ -108,11 +108,6 @@ impl Shared {
         self.inner.borrow_mut().scanner.head(stream)
     }
 
-    /// Nobody needs the fields of a head any more.
-    pub(super) fn give_back(&self, fields: Fields) {
-        self.inner.borrow_mut().scanner.give_back(fields);
-    }
-
     /// Tells the client that no more requests are taken, once.
     pub(super) fn say_goaway(&self, code: Code) {
         self.inner.borrow_mut().say_goaway(code);
@@ -198,7 +193,7 @@ impl Shared {
     /// A header block that is empty.
     pub(super) fn block(&self) -> Block {
         let inner = &mut *self.inner.borrow_mut();
-        let mut block = Block::new(inner.writer.heads.memory(), inner.scanner.frame_size());
+        let mut block = Block::new(outgoing::memory(), inner.scanner.frame_size());
         if std::mem::take(&mut inner.has_table_size) {
             block.answer_table();
         }

@@ -7,6 +7,7 @@
 use std::{collections::VecDeque, fmt};
 
 use super::huffman;
+use crate::common::recycle::Spares;
 
 /// Decompresses the header blocks of a connection.
 #[derive(Debug)]
@@ -56,16 +57,23 @@ pub(super) fn static_name(number: usize) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
+thread_local! {
+    static SPARE: Spares<Fields> = const { Spares::new() };
+}
+
 impl Fields {
-    /// Forgets all of them but keeps the memory.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
+    /// None, in memory of earlier ones.
+    pub fn empty() -> Self {
+        SPARE.with(Spares::pop).unwrap_or_default()
     }
 
-    /// How many bytes they have room for.
-    pub fn room(&self) -> usize {
-        self.bytes.capacity()
+    /// Nobody needs them any more.
+    pub fn end(mut self) {
+        if self.bytes.capacity() <= KEPT_BYTES {
+            self.bytes.clear();
+            self.ends.clear();
+            SPARE.with(|spares| spares.keep(self));
+        }
     }
 }
 
@@ -112,6 +120,8 @@ const OVERHEAD: usize = 32;
 /// Room that most heads have enough of: bytes of names and values, and fields.
 const USUAL_BYTES: usize = 256;
 const USUAL_FIELDS: usize = 12;
+/// Memory of more bytes is not kept.
+const KEPT_BYTES: usize = 2048;
 /// How many bytes a number may take.
 const INT_OCTETS: usize = 4;
 

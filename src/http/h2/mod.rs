@@ -15,7 +15,7 @@ pub(super) mod frame;
 mod gate;
 pub mod hpack;
 pub mod huffman;
-mod outgoing;
+pub(super) mod outgoing;
 mod request;
 mod response;
 mod runner;

@@ -11,6 +11,7 @@ use super::{
     frame::{CONTINUATION, END, END_HEADERS, Frame, HEAD, HEADERS, MAX_WHOLE, RST_STREAM},
     table::Table,
 };
+use crate::common::recycle::Spares;
 
 /// The frames towards one peer.
 #[derive(Debug, Default)]
@@ -25,8 +26,6 @@ pub(in crate::http) struct Outgoing {
     written: Vec<u8>,
     /// How long its frames are; 0: as anybody takes them.
     frame_size: usize,
-    /// Memory of blocks that are gone.
-    spare: Vec<Vec<u8>>,
     /// The head of the frame at hand, as far as it has come.
     prefix: Vec<u8>,
     /// How much of its payload is to come.
@@ -48,9 +47,27 @@ pub(super) enum Part<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unknown;
 
-/// How much memory is kept: that of so many blocks, if none is longer than this.
-const SPARE: usize = 32;
-const SPARE_LEN: usize = 2048;
+/// Memory of longer blocks is not kept, bytes.
+const KEPT_BYTES: usize = 2048;
+
+thread_local! {
+    /// Memory of blocks that are gone.
+    static SPARE: Spares<Vec<u8>> = const { Spares::new() };
+}
+
+/// Memory for a block.
+pub(in crate::http) fn memory() -> Vec<u8> {
+    let spare = SPARE.with(Spares::pop);
+    spare.unwrap_or_else(|| Vec::with_capacity(256))
+}
+
+/// Keeps that of one that is gone.
+fn keep(mut block: Vec<u8>) {
+    if block.capacity() <= KEPT_BYTES {
+        block.clear();
+        SPARE.with(|spares| spares.keep(block));
+    }
+}
 
 impl Outgoing {
     /// One towards a client, which remembers fields.
@@ -81,14 +98,8 @@ impl Outgoing {
         }
     }
 
-    /// Memory for a block.
-    pub(in crate::http) fn memory(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(256))
-    }
-
     /// Gives memory back that is not needed while there are no requests.
     pub(in crate::http) fn rest(&mut self) {
-        self.spare = Vec::new();
         self.written = Vec::new();
     }
 
@@ -201,7 +212,7 @@ impl Outgoing {
             }
             (rest, kind, flags) = (behind, CONTINUATION, 0);
         }
-        self.give_back(block);
+        keep(block);
         Ok(())
     }
 
@@ -209,14 +220,7 @@ impl Outgoing {
         while let Some(place) = self.blocks.iter().position(|(other, _)| *other == stream)
             && let Some((_, block)) = self.blocks.remove(place)
         {
-            self.give_back(block);
-        }
-    }
-
-    fn give_back(&mut self, mut block: Vec<u8>) {
-        if self.spare.len() < SPARE && block.capacity() <= SPARE_LEN {
-            block.clear();
-            self.spare.push(block);
+            keep(block);
         }
     }
 }

@@ -11,6 +11,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use crate::common::prefetch::Prefetched;
+
 /// How many tasks wait at most.
 const KEPT: usize = 128;
 
@@ -58,7 +60,7 @@ impl<J: 'static> Runners<J> {
             task: Cell::default(),
         });
         // A task is copied several times before it runs.
-        tokio::task::spawn_local(Box::pin(run(Turns(runner))));
+        tokio::task::spawn_local(Prefetched::new(run(Turns(runner))));
     }
 
     /// Lets the task wait; false when enough do already.

@@ -331,7 +331,8 @@ impl Served<'_> {
         };
         self.requests += 1;
         self.shared.enter();
-        let stream = Box::new(Stream::new(Rc::clone(&self.shared), respond, body));
+        let stream = Stream::new(Rc::clone(&self.shared), respond, body);
+        let stream = self.thread.streams.put(stream);
         let conn = self.conn.of_stream(stream, self.requests);
         let conn = self.thread.take_conn(conn);
         let job = Job {
@@ -369,7 +370,7 @@ async fn run(thread: Rc<Thread>, turns: Turns<Job>) {
         } = job;
         if let Some(listen) = thread.live.http().listens.get(number) {
             conn.timer = timer;
-            let mut conn = exchange(&thread, listen, conn, (head, &open)).await;
+            let mut conn = exchange(&thread, listen, conn, head).await;
             timer = std::mem::take(&mut conn.timer);
             thread.give_conn(conn);
         }
@@ -388,17 +389,12 @@ impl Drop for Open {
 }
 
 /// Serves the request of a stream.
-async fn exchange(
-    thread: &Thread,
-    listen: &Listen,
-    conn: Box<Conn>,
-    (head, open): (Head, &Open),
-) -> Box<Conn> {
+async fn exchange(thread: &Thread, listen: &Listen, conn: Box<Conn>, head: Head) -> Box<Conn> {
     let count = thread.tally.request();
     let mut x = Exchange::new(thread, listen, conn);
     match request::read(&mut x, &head) {
         Ok(()) => {
-            open.0.give_back(head.fields);
+            head.fields.end();
             count.begin_writing();
             let mut served = log::Served::new(&mut x);
             phases::run(&mut served).await;

@@ -20,7 +20,7 @@ use super::{
     gate::Shared,
 };
 use crate::{
-    common::buffer::Buf,
+    common::{buffer::Buf, prefetch::prefetch, recycle::Spares},
     http::out::{Piece, Sink},
     net::Io,
 };
@@ -30,6 +30,7 @@ use crate::{
 pub(in crate::http) struct Stream {
     /// Its number.
     pub(super) number: u32,
+    shared: Rc<Shared>,
     held: Rc<Held>,
     respond: SendResponse<Chunk>,
     /// None until the head of the response is sent.
@@ -55,16 +56,27 @@ pub(in crate::http) struct Chunk {
     piece: Rc<Piece>,
     at: usize,
     end: usize,
+    shared: Rc<Shared>,
     held: Rc<Held>,
 }
 
 /// How much of a stream the library holds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Held {
-    shared: Rc<Shared>,
     chunks: Cell<usize>,
     /// Waits until there are none.
     task: RefCell<Option<Waker>>,
+}
+
+thread_local! {
+    static HELD: Spares<Rc<Held>> = const { Spares::new() };
+}
+
+/// Keeps it for the next stream, if only the caller has it still.
+fn keep(held: &Rc<Held>) {
+    if Rc::strong_count(held) == 1 {
+        HELD.with(|spares| spares.keep(Rc::clone(held)));
+    }
 }
 
 impl Stream {
@@ -72,11 +84,8 @@ impl Stream {
     pub(super) fn new(shared: Rc<Shared>, respond: SendResponse<Chunk>, recv: RecvStream) -> Self {
         Self {
             number: respond.stream_id().as_u32(),
-            held: Rc::new(Held {
-                shared,
-                chunks: Cell::new(0),
-                task: RefCell::new(None),
-            }),
+            held: HELD.with(Spares::pop).unwrap_or_default(),
+            shared,
             respond,
             send: None,
             recv,
@@ -89,14 +98,20 @@ impl Stream {
         }
     }
 
+    /// Asks for its memory, which will be used.
+    pub(in crate::http) fn prefetch(&self) {
+        prefetch(self);
+        prefetch(&raw const *self.held);
+    }
+
     /// Looks at the socket that it shares with others.
     pub(in crate::http) fn with_socket<T>(&self, look: impl FnOnce(&Io) -> T) -> Option<T> {
-        self.held.shared.with_io(look)
+        self.shared.with_io(look)
     }
 
     /// A header block that is empty.
     pub(super) fn block(&self) -> Block {
-        self.held.shared.block()
+        self.shared.block()
     }
 
     /// Sends the head of the response; `is_all`: nothing follows.
@@ -104,7 +119,7 @@ impl Stream {
         // A stream that was reset takes no head: the next write says so.
         if let Ok(send) = self.respond.send_response(Response::new(()), is_all) {
             self.send = Some(send);
-            self.held.shared.put_head(self.number, head);
+            self.shared.put_head(self.number, head);
         }
         self.ended = is_all;
     }
@@ -120,7 +135,7 @@ impl Stream {
         *response.status_mut() = StatusCode::EARLY_HINTS;
         // A stream that was reset takes none: the next write says so.
         if self.respond.send_informational(response).is_ok() {
-            self.held.shared.put_head(self.number, head);
+            self.shared.put_head(self.number, head);
         }
     }
 
@@ -236,14 +251,14 @@ impl Stream {
         let Some(send) = &mut self.send else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        self.held.shared.queue(end - at);
+        self.shared.queue(end - at);
         self.held.chunks.set(self.held.chunks.get() + 1);
-        let held = Rc::clone(&self.held);
         let chunk = Chunk {
             piece,
             at,
             end,
-            held,
+            shared: Rc::clone(&self.shared),
+            held: Rc::clone(&self.held),
         };
         send.send_data(chunk, is_last)
             .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
@@ -326,7 +341,7 @@ impl Sink for Stream {
             self.framing += length;
             send.send_trailers(HeaderMap::new())
                 .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
-            self.held.shared.put_head(self.number, trailers);
+            self.shared.put_head(self.number, trailers);
             return Ok(length);
         }
         self.push(Rc::new(Piece::Static(b"")), (0, 0), true)?;
@@ -341,7 +356,7 @@ impl bytes::Buf for Chunk {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.held.shared.offer(&self.piece, self.at);
+        self.shared.offer(&self.piece, self.at);
         let bytes = self.piece.memory().unwrap_or_default();
         bytes.get(self.at..self.end).unwrap_or_default()
     }
@@ -354,12 +369,19 @@ impl bytes::Buf for Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         let held = &self.held;
-        held.shared.unqueue();
+        self.shared.unqueue();
         held.chunks.set(held.chunks.get() - 1);
         if held.chunks.get() == 0
             && let Some(task) = held.task.take()
         {
             task.wake();
         }
+        keep(held);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        keep(&self.held);
     }
 }

@@ -26,6 +26,7 @@ use crate::{
         addr::Addr,
         buffer::Buf,
         clock::{self, Now},
+        prefetch::prefetch,
     },
     conf::model::{Level, Proxy, ProxyVersion},
     http::{
@@ -269,12 +270,17 @@ impl Attempt {
                     Progress::Partial => {}
                 }
             }
+            let (own, response) = (&raw const *self, &raw const *x.response);
             let Some(Link::Socket(conn)) = &mut self.conn else {
                 return Err(Fail::Error);
             };
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
-            let read = wait(&mut x.conn, watch, deadline, |_, cx| {
+            let read = wait(&mut x.conn, watch, deadline, |client, cx| {
+                // What answers the client has been out of use for long.
+                prefetch(own);
+                prefetch(response);
+                client.prefetch();
                 poll_read(conn, buf, room, cx)
             })
             .await?;

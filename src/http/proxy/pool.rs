@@ -10,9 +10,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{h2::Mux, peer::PeerConn, tls::TlsKey};
+use super::{attempt::Attempt, h2::Mux, peer::PeerConn, tls::TlsKey};
 use crate::{
-    common::{addr::Addr, clock, hash::FnvMap},
+    common::{addr::Addr, clock, hash::FnvMap, recycle::Recycler},
     http::thread::Thread,
     net::Timer,
     upstream::{Group, keepalive::Pool},
@@ -38,6 +38,8 @@ pub struct Pools {
     idle: RefCell<FnvMap<Place, Pool<Key, PeerConn>>>,
     watcher: RefCell<Option<Waker>>,
     mux: Rc<Mux>,
+    /// Tries under way.
+    pub(super) attempts: Recycler<Attempt>,
 }
 
 /// The pool of a group as one location sees it.

@@ -13,7 +13,7 @@ use super::{
     upgrade,
 };
 use crate::{
-    common::{addr::Addr, buffer::Buf, clock},
+    common::{addr::Addr, buffer::Buf, clock, recycle::Recycled},
     conf::model::{Handler, Level, Proxy, ProxyVersion},
     http::{
         exchange::{Exchange, UpstreamContext},
@@ -48,7 +48,8 @@ pub(super) async fn run<'g>(
             Ok(lease) => lease,
             Err(next) => return next,
         };
-        let mut attempt = Box::new(Attempt::new(lease, bind.clone()));
+        let attempt = Attempt::new(lease, bind.clone());
+        let mut attempt = x.thread.pools.attempts.put(attempt);
         attempt.head.headers = std::mem::take(&mut x.upstream_headers);
         attempt.head.headers.clear();
         attempt.head.status_text = std::mem::take(&mut x.response.status_line);
@@ -200,9 +201,10 @@ fn after_failure<'g>(
     proxy: &Proxy,
     tries: &mut Tries,
     target: &Target,
-    attempt: Box<Attempt>,
+    attempt: Recycled<Attempt>,
     fail: Fail,
 ) -> Option<Next<'g>> {
+    let attempt = x.thread.pools.attempts.take(attempt);
     let now = clock::now().millis();
     if fail == Fail::Timeout {
         x.log(
@@ -274,7 +276,7 @@ async fn respond<'g>(
     proxy: &'g Proxy,
     target: Target,
     built: Built,
-    mut attempt: Box<Attempt>,
+    mut attempt: Recycled<Attempt>,
 ) -> Next<'g> {
     let is_head = built.is_head;
     std::mem::swap(&mut x.upstream_headers, &mut attempt.head.headers);
@@ -352,7 +354,12 @@ fn intercepted(x: &mut Exchange<'_>, proxy: &Proxy, attempt: &Attempt) -> Option
 }
 
 /// Ends a try whose body nobody wants.
-pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>, bodiless: bool) {
+pub(super) fn close(
+    x: &mut Exchange<'_>,
+    target: &Target,
+    attempt: Recycled<Attempt>,
+    bodiless: bool,
+) {
     let reusable =
         bodiless && !attempt.head.close && attempt.buf.is_empty() && attempt.request_complete;
     release(x, target, attempt, Outcome::Ok, reusable);
@@ -362,10 +369,11 @@ pub(super) fn close(x: &mut Exchange<'_>, target: &Target, attempt: Box<Attempt>
 pub(super) fn release(
     x: &mut Exchange<'_>,
     target: &Target,
-    attempt: Box<Attempt>,
+    attempt: Recycled<Attempt>,
     outcome: Outcome,
     reusable: bool,
 ) {
+    let attempt = x.thread.pools.attempts.take(attempt);
     let now = clock::now().millis();
     if let Some(record) = x.attempts.current() {
         record.response_time = Some(now.saturating_sub(attempt.start));

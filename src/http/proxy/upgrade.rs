@@ -17,6 +17,7 @@ use crate::{
     common::{
         buffer::{self, Buf},
         clock,
+        recycle::Recycled,
     },
     conf::model::{Level, Proxy},
     http::{
@@ -41,8 +42,9 @@ struct Way {
 pub(super) async fn tunnel<'g>(
     x: &mut Exchange<'g>,
     proxy: &Proxy,
-    mut attempt: Box<Attempt>,
+    attempt: Recycled<Attempt>,
 ) -> Next<'g> {
+    let mut attempt = x.thread.pools.attempts.take(attempt);
     x.action = Action::Upgraded;
     x.keepalive = false;
     if let Err(next) = output::write(x).await {
@@ -158,7 +160,7 @@ impl Way {
     }
 }
 
-fn finish(x: &mut Exchange<'_>, attempt: Box<Attempt>, (down, up): (&Way, &Way)) {
+fn finish(x: &mut Exchange<'_>, attempt: Attempt, (down, up): (&Way, &Way)) {
     let now = clock::now().millis();
     if let Some(record) = x.attempts.current() {
         record.response_time = Some(now.saturating_sub(attempt.start));

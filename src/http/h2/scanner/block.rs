@@ -3,7 +3,9 @@
 
 use super::{
     Block, Code, DEFAULT_WINDOW, END, END_HEADERS, Fault, Frame, HAS_PRIORITY, HEADERS, Head,
-    MAX_WHOLE, PADDED, SHORTEST, SPARE_LEN, Scanner, frame::number, hpack,
+    MAX_WHOLE, PADDED, SHORTEST, SPARE_LEN, Scanner,
+    frame::number,
+    hpack::{self, Fields},
 };
 
 impl Scanner {
@@ -128,7 +130,7 @@ impl Scanner {
             return Ok(());
         }
         let (stream, is_all, length) = (block.stream, block.is_all, block.bytes.len());
-        let mut fields = self.spare.pop().unwrap_or_default();
+        let mut fields = Fields::empty();
         let decoded = self.decoder.decode(&block.bytes, limits, &mut fields);
         let flags = END_HEADERS | if is_all { END } else { 0 };
         // Also of one that is refused: the library has to know its number.

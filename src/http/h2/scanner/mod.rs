@@ -83,9 +83,7 @@ pub struct Scanner {
     open: usize,
     floods: Floods,
     heads: VecDeque<Head>,
-    /// Memory of heads that are gone.
-    spare: Vec<Fields>,
-    /// The same of a block.
+    /// Memory of a block that is gone.
     spare_block: Vec<u8>,
     notes: Vec<String>,
 }
@@ -113,7 +111,6 @@ struct Block {
 }
 
 /// How much memory is kept: that of so many heads, if none is longer than this.
-const SPARE: usize = 32;
 const SPARE_LEN: usize = 2048;
 const DEFAULT_WINDOW: usize = 65535;
 
@@ -143,7 +140,6 @@ impl Scanner {
             open: 0,
             floods: Floods::new(bounds.streams, bounds.requests),
             heads: VecDeque::new(),
-            spare: Vec::new(),
             spare_block: Vec::new(),
             notes: Vec::new(),
         }
@@ -233,17 +229,8 @@ impl Scanner {
         None
     }
 
-    /// Nobody needs the fields of a head any more.
-    pub fn give_back(&mut self, mut fields: Fields) {
-        if self.spare.len() < SPARE && fields.room() <= SPARE_LEN {
-            fields.clear();
-            self.spare.push(fields);
-        }
-    }
-
     /// Gives memory back that is not needed while there are no requests.
     pub fn rest(&mut self) {
-        self.spare = Vec::new();
         self.spare_block = Vec::new();
     }
 

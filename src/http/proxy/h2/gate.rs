@@ -14,7 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::heads::Heads;
 use crate::{
     common::buffer::Buf,
-    http::h2::writer::{Offer, Writer},
+    http::h2::{
+        outgoing,
+        writer::{Offer, Writer},
+    },
     net::Io,
 };
 
@@ -64,7 +67,7 @@ impl Shared {
     /// The library has a head for a stream: this one is to go out.
     pub(super) fn put_head(&self, stream: u32, block: &[u8]) {
         let heads = &mut self.inner.borrow_mut().writer.heads;
-        let mut memory = heads.memory();
+        let mut memory = outgoing::memory();
         memory.extend_from_slice(block);
         heads.push(stream, memory);
     }

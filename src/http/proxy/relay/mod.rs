@@ -26,6 +26,7 @@ use crate::{
     common::{
         buffer::Buf,
         clock::{self, Now},
+        recycle::Recycled,
     },
     conf::model::{Level, Proxy},
     http::{
@@ -78,7 +79,7 @@ struct Relay<'a, 'g> {
     proxy: &'g Proxy,
     target: &'a Target,
     /// The try, until the upstream is released.
-    attempt: Option<Box<Attempt>>,
+    attempt: Option<Recycled<Attempt>>,
     framing: Framing,
     mode: Mode,
     end: Option<End>,
@@ -120,7 +121,7 @@ pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
     target: Target,
-    attempt: Box<Attempt>,
+    attempt: Recycled<Attempt>,
     mode: Mode,
 ) -> Next<'g> {
     x.action = Action::ReadingUpstream;

@@ -1,0 +1,161 @@
+//! Memory of values that come and go with each request.
+//!
+//! An allocator hands freed memory out again late, when it has left the caches: each part of a request would begin by waiting
+//! for it. Here the memory that was given back last is the next to be used.
+
+use std::{
+    cell::RefCell,
+    fmt,
+    ops::{Deref, DerefMut},
+};
+
+/// How many are kept: streams of HTTP/2 come many at once.
+const KEPT: usize = 128;
+
+/// Values that are kept for the memory that they hold.
+pub struct Spares<T>(RefCell<Vec<T>>);
+
+/// Places for values of one type, of one thread.
+pub struct Recycler<T> {
+    spare: Spares<Recycled<T>>,
+}
+
+/// A value in memory of its own, as in a box; empty while it is spare.
+pub struct Recycled<T>(Box<Option<T>>);
+
+impl<T> Spares<T> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(RefCell::new(Vec::new()))
+    }
+
+    /// The last one that was kept.
+    pub fn pop(&self) -> Option<T> {
+        self.0.borrow_mut().pop()
+    }
+
+    /// Keeps one, unless there are enough.
+    pub fn keep(&self, value: T) {
+        let mut spare = self.0.borrow_mut();
+        if spare.len() < KEPT {
+            spare.push(value);
+        }
+    }
+}
+
+impl<T> Default for Spares<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Default for Recycler<T> {
+    fn default() -> Self {
+        Self {
+            spare: Spares::new(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Recycler<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recycler").finish_non_exhaustive()
+    }
+}
+
+impl<T> Recycler<T> {
+    /// Moves `value` to memory of an earlier one, or new memory.
+    pub fn put(&self, value: T) -> Recycled<T> {
+        match self.spare.pop() {
+            Some(mut place) => {
+                *place.0 = Some(value);
+                place
+            }
+            None => Recycled(Box::new(Some(value))),
+        }
+    }
+
+    /// Moves the value out and keeps its memory.
+    ///
+    /// # Panics
+    ///
+    /// Never: what is handed out holds a value.
+    pub fn take(&self, mut place: Recycled<T>) -> T {
+        let value = place.0.take();
+        self.spare.keep(place);
+        value.expect(HELD)
+    }
+
+    /// Drops the value and keeps its memory.
+    pub fn end(&self, mut place: Recycled<T>) {
+        *place.0 = None;
+        self.spare.keep(place);
+    }
+}
+
+const HELD: &str = "a value stays until its place is given back";
+
+impl<T> Deref for Recycled<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().as_ref().expect(HELD)
+    }
+}
+
+impl<T> DerefMut for Recycled<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().as_mut().expect(HELD)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Recycled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn the_last_place_is_the_next() {
+        let places = Recycler::default();
+        let (one, two) = (
+            places.put(String::from("one")),
+            places.put(String::from("two")),
+        );
+        let at = |place: &Recycled<String>| std::ptr::from_ref(&**place);
+        let (first, second) = (at(&one), at(&two));
+        assert_eq!(places.take(one), "one");
+        places.end(two);
+        let (three, four) = (
+            places.put(String::from("three")),
+            places.put(String::from("four")),
+        );
+        assert_eq!((at(&three), at(&four)), (second, first));
+        assert_eq!((three.as_str(), four.as_str()), ("three", "four"));
+    }
+
+    #[test]
+    fn values_are_dropped_once() {
+        let places = Recycler::default();
+        let value = Rc::new(());
+        let held: Vec<_> = (0..KEPT + 5)
+            .map(|_| places.put(Rc::clone(&value)))
+            .collect();
+        assert_eq!(Rc::strong_count(&value), KEPT + 6);
+        for place in held {
+            places.end(place);
+        }
+        assert_eq!(Rc::strong_count(&value), 1);
+        assert_eq!(places.spare.0.borrow().len(), KEPT);
+        drop(places.put(Rc::clone(&value)));
+        assert_eq!(Rc::strong_count(&value), 1);
+        let taken = places.take(places.put(Rc::clone(&value)));
+        assert_eq!(Rc::strong_count(&taken), 2);
+    }
+}
