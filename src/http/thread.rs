@@ -39,6 +39,8 @@ pub struct Thread {
     pub pools: Pools,
     pub(super) tally: Arc<Tally>,
     active: Cell<usize>,
+    /// Requests on streams that were done.
+    done: Cell<u64>,
     shutting_down: Cell<bool>,
     ending: Cell<bool>,
     /// Idle client connections, to be woken when the thread shuts down.
@@ -89,6 +91,7 @@ impl Thread {
             access,
             pools: Pools::default(),
             active: Cell::new(0),
+            done: Cell::new(0),
             shutting_down: Cell::new(false),
             ending: Cell::new(false),
             idle: RefCell::default(),
@@ -107,6 +110,16 @@ impl Thread {
     /// Open client connections.
     pub fn active(&self) -> usize {
         self.active.get()
+    }
+
+    /// How many requests on streams were done: when it has changed, the thread is busy.
+    pub(super) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    /// One more was.
+    pub(super) fn count_done(&self) {
+        self.done.set(self.done.get() + 1);
     }
 
     /// A connection was accepted and is closed at once.

@@ -34,6 +34,9 @@ use crate::{
 /// How much of a response the library holds for a stream whose client does not read, bytes.
 const SEND_BUFFER: usize = 128 << 10;
 
+/// How long a small response waits at most for others while the thread is busy.
+const PATIENCE: Duration = Duration::from_micros(300);
+
 /// A connection of HTTP/2.
 struct Served<'a> {
     thread: &'a Rc<Thread>,
@@ -52,8 +55,8 @@ struct Served<'a> {
     closing: Option<Now>,
     /// The client has broken the rules: requests are not waited for.
     failed: bool,
-    /// What is to be written has waited for more.
-    has_waited: bool,
+    /// Since when what is to be written waits for more, and how many requests were done when that was looked at last.
+    waiting: Option<(Now, u64)>,
     /// Log lines of streams refer to it.
     requests: u64,
 }
@@ -87,7 +90,7 @@ pub(in crate::http) async fn serve(
         head_since: None,
         closing: None,
         failed: false,
-        has_waited: false,
+        waiting: None,
         requests: 0,
     };
     served.run(bounds).await;
@@ -225,13 +228,20 @@ impl Served<'_> {
         }
     }
 
-    /// Whether responses wait for others that are about to come: until the thread has looked at its sockets again. A write
-    /// costs more than all else that is done for a small response.
+    /// Whether responses wait for others that are about to come: until the thread has looked at its sockets again, and then
+    /// on while it is busy. A write costs as much as all else that is done for a small response.
     fn waits_for_more(&mut self, cx: &mut Context<'_>) -> bool {
-        let waits = !self.has_waited && self.shared.may_wait();
-        self.has_waited = waits;
-        // It wakes when that is done.
-        waits && pin!(tokio::task::yield_now()).poll(cx).is_pending()
+        let (now, done) = (clock::now(), self.thread.done());
+        self.waiting = match self.waiting {
+            _ if !self.shared.may_wait() => None,
+            None => Some((now, done)),
+            Some((since, before)) if done != before && now < since.after(PATIENCE) => {
+                Some((since, done))
+            }
+            Some(_) => None,
+        };
+        // It wakes when the thread has looked.
+        self.waiting.is_some() && pin!(tokio::task::yield_now()).poll(cx).is_pending()
     }
 
     /// `keepalive_time`, and the end of the worker.
@@ -374,6 +384,7 @@ async fn run(thread: Rc<Thread>, turns: Turns<Job>) {
             timer = std::mem::take(&mut conn.timer);
             thread.give_conn(conn);
         }
+        thread.count_done();
         drop(open);
         next = turns.next(&thread.runners).await;
     }
