@@ -75,7 +75,8 @@ thread_local! {
 /// Keeps it for the next stream, if only the caller has it still.
 fn keep(held: &Rc<Held>) {
     if Rc::strong_count(held) == 1 {
-        HELD.with(|spares| spares.keep(Rc::clone(held)));
+        // At thread end the spares may be gone; then its memory is simply freed.
+        let _kept = HELD.try_with(|spares| spares.keep(Rc::clone(held)));
     }
 }
 
