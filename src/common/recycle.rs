@@ -16,6 +16,7 @@ const KEPT: usize = 128;
 pub struct Spares<T>(RefCell<Vec<T>>);
 
 /// Places for values of one type, of one thread.
+#[derive(Debug)]
 pub struct Recycler<T> {
     spare: Spares<Recycled<T>>,
 }
@@ -57,9 +58,9 @@ impl<T> Default for Recycler<T> {
     }
 }
 
-impl<T> fmt::Debug for Recycler<T> {
+impl<T> fmt::Debug for Spares<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recycler").finish_non_exhaustive()
+        f.debug_struct("Spares").finish_non_exhaustive()
     }
 }
 

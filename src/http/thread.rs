@@ -22,7 +22,12 @@ use super::{
     response::Response,
 };
 use crate::{
-    common::{buffer::Buf, clock, random::Random, recycle::Recycler},
+    common::{
+        buffer::Buf,
+        clock,
+        random::Random,
+        recycle::{Recycler, Spares},
+    },
     conf::model::Level,
     log::AccessLogs,
     net::{resolver::Resolvers, splice::Pipes},
@@ -56,8 +61,8 @@ pub struct Thread {
     spare: RefCell<Vec<Parts>>,
     vecs: RefCell<Vec<Vec<u8>>>,
     shared: RefCell<Vec<Rc<Vec<u8>>>>,
-    #[expect(clippy::vec_box, reason = "they are handed out as they are")]
-    conns: RefCell<Vec<Box<Conn>>>,
+    /// Connections of streams that are over.
+    conns: Spares<Box<Conn>>,
     /// Streams of HTTP/2.
     pub(super) streams: Recycler<Stream>,
 }
@@ -74,8 +79,6 @@ pub(super) struct Parts {
 
 /// How many spare requests and vectors are kept: streams of HTTP/2 come many at once.
 const KEPT: usize = 512;
-/// How many connections of streams are: they are larger.
-const KEPT_CONNS: usize = 128;
 /// Vectors that have become longer than this are not kept, bytes.
 const LONGEST: usize = 8192;
 
@@ -102,7 +105,7 @@ impl Thread {
             spare: RefCell::default(),
             vecs: RefCell::default(),
             shared: RefCell::default(),
-            conns: RefCell::default(),
+            conns: Spares::new(),
             streams: Recycler::default(),
         })
     }
@@ -223,7 +226,7 @@ impl Thread {
 
     /// A connection for a stream, that of `conn`, in memory of an earlier one.
     pub(super) fn take_conn(&self, conn: Conn) -> Box<Conn> {
-        match self.conns.borrow_mut().pop() {
+        match self.conns.pop() {
             Some(mut place) => {
                 *place = conn;
                 place
@@ -237,12 +240,9 @@ impl Thread {
         if let Down::Stream(stream) = std::mem::replace(&mut conn.io, Down::Gone) {
             self.streams.end(stream);
         }
-        let mut conns = self.conns.borrow_mut();
-        if conns.len() < KEPT_CONNS {
-            conn.buf = Buf::default();
-            (conn.proxied, conn.tls) = (None, None);
-            conns.push(conn);
-        }
+        conn.buf = Buf::default();
+        (conn.proxied, conn.tls) = (None, None);
+        self.conns.keep(conn);
     }
 
     /// Gives a vector back.
