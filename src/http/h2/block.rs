@@ -230,7 +230,7 @@ mod tests {
         let mut fields = Fields::default();
         let bytes = block.into_bytes();
         Decoder::default()
-            .decode(&bytes, limits, &mut fields)
+            .decode(&bytes, false, limits, &mut fields)
             .unwrap();
         let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
         let owned = fields

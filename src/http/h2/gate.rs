@@ -173,7 +173,6 @@ impl Shared {
         if self.open.get() == 0 {
             let inner = &mut *self.inner.borrow_mut();
             inner.writer.heads.rest();
-            inner.scanner.rest();
             if let Some(task) = self.task.take() {
                 task.wake();
             }

@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, fmt};
 
-use super::huffman;
+use super::{huffman, statics};
 use crate::common::recycle::Spares;
 
 /// Decompresses the header blocks of a connection.
@@ -47,14 +47,6 @@ pub(super) fn push_number(kind: u8, prefix: u8, number: usize, out: &mut Vec<u8>
         rest >>= 7;
     }
     out.push(byte(rest));
-}
-
-/// The name of a field of the static table, by its number; empty where there is none.
-pub(super) fn static_name(number: usize) -> &'static str {
-    let place = number.checked_sub(1);
-    place
-        .and_then(|place| STATIC.get(place))
-        .map_or("", |(name, _)| name)
 }
 
 thread_local! {
@@ -146,94 +138,108 @@ impl Decoder {
         }
     }
 
-    /// Appends the fields of a block that is complete.
+    /// Appends the fields of a block, or of a part of one of which `more` follows. How much of it they are: all, if nothing
+    /// follows, or else without a field that is not whole, with which the next part has to begin. What is wrong is found as
+    /// soon as it is there, wherever the parts end.
     pub fn decode(
         &mut self,
-        block: &[u8],
+        part: &[u8],
+        more: bool,
+        limits: Limits,
+        fields: &mut Fields,
+    ) -> Result<usize, HpackError> {
+        let mut input = Input { rest: part, more };
+        fields.bytes.reserve(USUAL_BYTES.max(part.len()));
+        fields.ends.reserve(USUAL_FIELDS);
+        while let Some(&first) = input.rest.first() {
+            let (left, start) = (input.rest.len(), fields.bytes.len());
+            match self.field(first, &mut input, limits, fields) {
+                Err(HpackError::Truncated) if more => {
+                    fields.bytes.truncate(start);
+                    return Ok(part.len() - left);
+                }
+                result => result?,
+            }
+        }
+        Ok(part.len())
+    }
+
+    /// Takes a field, which begins with `first`, or what stands in place of one.
+    fn field(
+        &mut self,
+        first: u8,
+        input: &mut Input<'_>,
         limits: Limits,
         fields: &mut Fields,
     ) -> Result<(), HpackError> {
-        let mut rest = block;
-        let mut left = limits.total;
-        fields.bytes.reserve(USUAL_BYTES.max(block.len()));
-        fields.ends.reserve(USUAL_FIELDS);
-        while let Some(&first) = rest.first() {
-            let (prefix, too_long) = Self::kind(first);
-            let number = number(&mut rest, prefix, too_long)?;
-            if (0x20..0x40).contains(&first) {
-                self.resize(number)?;
-                continue;
-            }
-            let start = fields.bytes.len();
-            let name_end = if first >= 0x80 {
-                self.indexed(number, fields)?
-            } else {
-                self.literal(&mut rest, number, limits.field, fields)?
-            };
-            left = left
-                .checked_sub(fields.bytes.len() - start)
-                .ok_or(HpackError::Large)?;
-            if (0x40..0x80).contains(&first) {
-                self.insert(
-                    fields.bytes.get(start..).unwrap_or_default(),
-                    name_end - start,
-                );
-            }
-            fields.ends.push((name_end, fields.bytes.len()));
-        }
-        Ok(())
-    }
-
-    /// Where a field begins with this byte: the bits of its number, and the error of one that is too long.
-    fn kind(first: u8) -> (u8, HpackError) {
-        match first {
+        let (prefix, too_long) = match first {
             0x80.. => (0x7f, HpackError::LongIndex),
             0x40.. => (0x3f, HpackError::LongIndex),
             0x20.. => (0x1f, HpackError::LongSize),
             _ => (0x0f, HpackError::LongIndex),
+        };
+        let number = input.number(prefix, too_long)?;
+        if (0x20..0x40).contains(&first) {
+            return self.resize(number);
         }
+        let start = fields.bytes.len();
+        let name = if first >= 0x80 {
+            let (field, name) = self.find(number)?;
+            fields.bytes.extend_from_slice(field);
+            name
+        } else {
+            self.literal(input, number, limits.field, &mut fields.bytes)?
+        };
+        if fields.bytes.len() > limits.total {
+            return Err(HpackError::Large);
+        }
+        if (0x40..0x80).contains(&first) {
+            self.insert(fields.bytes.get(start..).unwrap_or_default(), name);
+        }
+        fields.ends.push((start + name, fields.bytes.len()));
+        Ok(())
     }
 
-    /// Copies a field of the tables; where its name ends.
-    fn indexed(&self, index: usize, fields: &mut Fields) -> Result<usize, HpackError> {
-        let (name, value) = self.find(index)?;
-        fields.bytes.extend_from_slice(name);
-        let name_end = fields.bytes.len();
-        fields.bytes.extend_from_slice(value);
-        Ok(name_end)
-    }
-
-    /// Reads a field whose value, and perhaps its name, is written out; where its name ends.
+    /// Appends a field whose value, and perhaps its name, is written out; how long its name is.
     fn literal(
         &self,
-        rest: &mut &[u8],
+        input: &mut Input<'_>,
         index: usize,
         limit: usize,
-        fields: &mut Fields,
+        out: &mut Vec<u8>,
     ) -> Result<usize, HpackError> {
-        let start = fields.bytes.len();
-        if index > 0 {
-            let (name, _) = self.find(index)?;
-            fields.bytes.extend_from_slice(name);
+        let start = out.len();
+        let value = if index > 0 {
+            let (field, name) = self.find(index)?;
+            out.extend_from_slice(field.get(..name).unwrap_or_default());
+            input.string(limit)
         } else {
-            string(rest, limit, &mut fields.bytes)?;
-            if fields.bytes.len() == start {
+            let name = input.string(limit)?;
+            let value = input.string(limit);
+            // A name is not decoded again with each part of its value.
+            if input.more && matches!(value, Err(HpackError::Truncated)) {
+                return Err(HpackError::Truncated);
+            }
+            name.push(out)?;
+            if out.len() == start {
                 return Err(HpackError::EmptyName);
             }
-        }
-        let name_end = fields.bytes.len();
-        string(rest, limit, &mut fields.bytes)?;
-        Ok(name_end)
+            value
+        };
+        let name = out.len() - start;
+        value?.push(out)?;
+        Ok(name)
     }
 
-    fn find(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
+    /// A field of the tables, and how long its name is.
+    fn find(&self, index: usize) -> Result<(&[u8], usize), HpackError> {
         let place = index.checked_sub(1).ok_or(HpackError::ZeroIndex)?;
-        if let Some((name, value)) = STATIC.get(place) {
-            return Ok((name.as_bytes(), value.as_bytes()));
+        if let Some(field) = statics::field(place) {
+            return Ok(field);
         }
         self.entries
-            .get(place - STATIC.len())
-            .map(|entry| entry.bytes.split_at(entry.name))
+            .get(place - statics::COUNT)
+            .map(|entry| (&*entry.bytes, entry.name))
             .ok_or(HpackError::Index(index))
     }
 
@@ -281,91 +287,74 @@ impl Fields {
     }
 }
 
-/// Reads a number whose first byte has the bits of `prefix` for it.
-fn number(rest: &mut &[u8], prefix: u8, too_long: HpackError) -> Result<usize, HpackError> {
-    let (first, mut tail) = rest.split_first().ok_or(HpackError::Truncated)?;
-    let mut value = usize::from(first & prefix);
-    if value == usize::from(prefix) {
-        let mut shift = 0;
-        loop {
-            let (byte, behind) = tail.split_first().ok_or(HpackError::Truncated)?;
-            tail = behind;
-            value += usize::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                break;
-            }
-            shift += 7;
-            if rest.len() - tail.len() == INT_OCTETS {
-                let is_last = tail.is_empty();
-                return Err(if is_last {
-                    HpackError::Truncated
-                } else {
-                    too_long
-                });
-            }
-        }
-    }
-    *rest = tail;
-    Ok(value)
+/// What is still to be read of a block.
+struct Input<'b> {
+    rest: &'b [u8],
+    /// It is not all.
+    more: bool,
 }
 
-/// Looks at the part of a block that has come, of which more follows: how much of it are whole fields. The error is about
-/// numbers, and no byte that follows would make it good.
-pub fn look(part: &[u8], limits: Limits) -> Result<usize, HpackError> {
-    let mut rest = part;
-    loop {
-        let left = rest.len();
-        match skip(&mut rest, limits.field) {
-            Ok(()) if rest.is_empty() => return Ok(part.len()),
-            Ok(()) => {}
-            Err(HpackError::Truncated) => return Ok(part.len() - left),
-            Err(error) => return Err(error),
-        }
-    }
+/// A string as it was sent.
+struct Text<'b> {
+    bytes: &'b [u8],
+    is_huffman: bool,
 }
 
-/// Skips a field.
-fn skip(rest: &mut &[u8], limit: usize) -> Result<(), HpackError> {
-    let first = *rest.first().ok_or(HpackError::Truncated)?;
-    let (prefix, too_long) = Decoder::kind(first);
-    let index = begun(rest, prefix, too_long)?;
-    if (0x20..0x40).contains(&first) || first >= 0x80 {
-        return Ok(());
+impl<'b> Input<'b> {
+    /// Takes a number whose first byte has the bits of `prefix` for it.
+    fn number(&mut self, prefix: u8, too_long: HpackError) -> Result<usize, HpackError> {
+        let (first, mut tail) = self.rest.split_first().ok_or(HpackError::Truncated)?;
+        let mut value = usize::from(first & prefix);
+        if value == usize::from(prefix) {
+            let mut shift = 0;
+            loop {
+                let (byte, behind) = tail.split_first().ok_or(HpackError::Truncated)?;
+                tail = behind;
+                value += usize::from(byte & 0x7f) << shift;
+                if *byte < 0x80 {
+                    break;
+                }
+                shift += 7;
+                if self.rest.len() - tail.len() == INT_OCTETS {
+                    let is_last = tail.is_empty() && !self.more;
+                    return Err(if is_last {
+                        HpackError::Truncated
+                    } else {
+                        too_long
+                    });
+                }
+            }
+        }
+        self.rest = tail;
+        Ok(value)
     }
-    for _ in 0..if index == 0 { 2 } else { 1 } {
-        let len = begun(rest, 0x7f, HpackError::LongLength)?;
+
+    /// Takes a string.
+    fn string(&mut self, limit: usize) -> Result<Text<'b>, HpackError> {
+        let is_huffman = self.rest.first().is_some_and(|byte| *byte >= 0x80);
+        let len = self.number(0x7f, HpackError::LongLength)?;
         if len > limit {
             return Err(HpackError::LargeField);
         }
-        *rest = rest.get(len..).ok_or(HpackError::Truncated)?;
+        let (bytes, tail) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or(HpackError::Truncated)?;
+        self.rest = tail;
+        Ok(Text { bytes, is_huffman })
     }
-    Ok(())
 }
 
-/// Reads a number of which more may follow.
-fn begun(rest: &mut &[u8], prefix: u8, too_long: HpackError) -> Result<usize, HpackError> {
-    let came = rest.len();
-    number(rest, prefix, too_long).map_err(|error| match error {
-        HpackError::Truncated if came >= INT_OCTETS => too_long,
-        error => error,
-    })
-}
-
-/// Appends a string.
-fn string(rest: &mut &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), HpackError> {
-    let is_huffman = rest.first().is_some_and(|byte| *byte >= 0x80);
-    let len = number(rest, 0x7f, HpackError::LongLength)?;
-    if len > limit {
-        return Err(HpackError::LargeField);
+impl Text<'_> {
+    /// Appends what it stands for.
+    fn push(&self, out: &mut Vec<u8>) -> Result<(), HpackError> {
+        if !self.is_huffman {
+            out.extend_from_slice(self.bytes);
+        } else if !huffman::decode(self.bytes, out) {
+            return Err(HpackError::Huffman);
+        }
+        Ok(())
     }
-    let (text, tail) = rest.split_at_checked(len).ok_or(HpackError::Truncated)?;
-    *rest = tail;
-    if !is_huffman {
-        out.extend_from_slice(text);
-    } else if !huffman::decode(text, out) {
-        return Err(HpackError::Huffman);
-    }
-    Ok(())
 }
 
 impl fmt::Display for HpackError {
@@ -392,24 +381,6 @@ impl fmt::Display for HpackError {
     }
 }
 
-/// The static table (RFC 7541, appendix A).
-#[rustfmt::skip]
-const STATIC: [(&str, &str); 61] = [
-    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
-    (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
-    (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),
-    ("accept-encoding", "gzip, deflate"), ("accept-language", ""), ("accept-ranges", ""), ("accept", ""),
-    ("access-control-allow-origin", ""), ("age", ""), ("allow", ""), ("authorization", ""), ("cache-control", ""),
-    ("content-disposition", ""), ("content-encoding", ""), ("content-language", ""), ("content-length", ""),
-    ("content-location", ""), ("content-range", ""), ("content-type", ""), ("cookie", ""), ("date", ""), ("etag", ""),
-    ("expect", ""), ("expires", ""), ("from", ""), ("host", ""), ("if-match", ""), ("if-modified-since", ""),
-    ("if-none-match", ""), ("if-range", ""), ("if-unmodified-since", ""), ("last-modified", ""), ("link", ""),
-    ("location", ""), ("max-forwards", ""), ("proxy-authenticate", ""), ("proxy-authorization", ""), ("range", ""),
-    ("referer", ""), ("refresh", ""), ("retry-after", ""), ("server", ""), ("set-cookie", ""),
-    ("strict-transport-security", ""), ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""), ("via", ""),
-    ("www-authenticate", ""),
-];
-
 #[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
@@ -424,7 +395,7 @@ mod tests {
 
     fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, HpackError> {
         let mut fields = Fields::default();
-        decoder.decode(block, LIMITS, &mut fields)?;
+        decoder.decode(block, false, LIMITS, &mut fields)?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Ok(fields
             .iter()
@@ -493,10 +464,13 @@ mod tests {
         );
     }
 
-    /// What has come of a block is looked at field by field.
+    /// What has come of a block is taken field by field.
     #[test]
     fn parts_of_blocks() {
-        let look = |part: &[u8]| look(part, LIMITS);
+        let taken = |part: &[u8]| {
+            let mut fields = Fields::default();
+            Decoder::default().decode(part, true, LIMITS, &mut fields)
+        };
         for (part, whole) in [
             (&b""[..], 0),
             (b"\x82\x86", 2),
@@ -504,37 +478,66 @@ mod tests {
             (b"\x82\x41\x02ab\x00\x01x", 5),
             (b"\x3f\xff\xff", 0),
             (b"\x42\xff\xff\xff", 0),
+            (b"\x00\x81\x18", 0),
         ] {
-            assert_eq!(look(part), Ok(whole), "{part:x?}");
+            assert_eq!(taken(part), Ok(whole), "{part:x?}");
         }
         for (part, error) in [
             (&b"\x82\xff\xff\xff\xff"[..], HpackError::LongIndex),
             (b"\x3f\xff\xff\xff", HpackError::LongSize),
             (b"\x42\xff\xff\xff\xff", HpackError::LongLength),
             (b"\x42\x65", HpackError::LargeField),
+            (b"\xff\x00\x42\x65", HpackError::Index(127)),
+            (b"\x00\x81\x18\x65", HpackError::Huffman),
         ] {
-            assert_eq!(look(part), Err(error), "{part:x?}");
+            assert_eq!(taken(part), Err(error), "{part:x?}");
         }
     }
 
-    const GOOD: [&[u8]; 6] = [
+    /// What comes of a block that is cut there.
+    fn in_parts(block: &[u8], cuts: &[usize]) -> (Result<(), HpackError>, String) {
+        let (mut decoder, mut fields, mut held) =
+            (Decoder::default(), Fields::default(), Vec::new());
+        let mut rest = block;
+        for cut in cuts {
+            let (part, behind) = rest.split_at((*cut).min(rest.len()));
+            held.extend_from_slice(part);
+            rest = behind;
+            match decoder.decode(&held, !rest.is_empty(), LIMITS, &mut fields) {
+                Ok(taken) => drop(held.drain(..taken)),
+                Err(error) => return (Err(error), format!("{:?}", decoder.entries)),
+            }
+        }
+        (Ok(()), format!("{fields:?} {decoder:?}"))
+    }
+
+    const PARTS: [&[u8]; 12] = [
         b"\x82",
         b"\xff\x00",
+        b"\xbe",
         b"\x41\x03abc",
         b"\x00\x01a\x01\xff",
+        b"\x40\x81\x1f\x81\x1f",
         b"\x0f\x10\x00",
         b"\x3f\xe1\x1f",
+        b"\x20",
+        b"\x00\x81\x18\x01a",
+        b"\x42\x65",
+        b"\x3f\xff\xff\xff",
     ];
 
     proptest! {
-        /// Whatever is cut off a good block, what is left is not refused.
+        /// However a block is cut, the same comes of it.
         #[test]
-        fn good_blocks_have_good_parts(fields in proptest::collection::vec(0..GOOD.len(), 0..20), at in 0..60_usize) {
-            let block: Vec<u8> = fields.iter().flat_map(|field| GOOD[*field].to_vec()).collect();
-            let part = &block[..at.min(block.len())];
-            let looked = look(part, LIMITS);
-            prop_assert!(looked.is_ok_and(|whole| whole <= part.len()), "{looked:?}");
-            prop_assert_eq!(look(&block, LIMITS), Ok(block.len()));
+        fn parts_are_as_good_as_all(
+            fields in proptest::collection::vec(0..PARTS.len(), 0..9),
+            end in proptest::collection::vec(any::<u8>(), 0..4),
+            cuts in proptest::collection::vec(0..6_usize, 0..12),
+        ) {
+            let mut block: Vec<u8> = fields.iter().flat_map(|field| PARTS[*field].to_vec()).collect();
+            block.extend(end);
+            let cuts = [cuts, vec![usize::MAX]].concat();
+            prop_assert_eq!(in_parts(&block, &cuts), in_parts(&block, &[usize::MAX]));
         }
 
         #[test]
@@ -542,7 +545,7 @@ mod tests {
             let mut decoder = Decoder::default();
             for block in blocks {
                 let mut fields = Fields::default();
-                if decoder.decode(&block, LIMITS, &mut fields).is_err() {
+                if decoder.decode(&block, false, LIMITS, &mut fields).is_err() {
                     break;
                 }
                 prop_assert!(fields.bytes.len() <= LIMITS.total);

@@ -21,6 +21,7 @@ mod response;
 mod runner;
 pub mod scanner;
 mod serve;
+mod statics;
 mod stream;
 mod table;
 pub(super) mod writer;

@@ -7,7 +7,7 @@
 
 use std::{collections::VecDeque, sync::LazyLock};
 
-use super::{block::Block, hpack, huffman};
+use super::{block::Block, hpack, huffman, statics};
 use crate::http::h1::known::Known;
 
 /// The fields that one client remembers.
@@ -15,6 +15,10 @@ use crate::http::h1::known::Known;
 pub(super) struct Table {
     /// The newest first.
     entries: VecDeque<Entry>,
+    /// How many there have been.
+    count: u32,
+    /// What `count` was with the field that was last found for a hash of it: most fields are looked for in every head.
+    found: [u32; FOUND],
     /// As HPACK counts.
     size: usize,
     max: usize,
@@ -37,6 +41,8 @@ const SIZE: usize = 4096;
 const OVERHEAD: usize = 32;
 /// Longer fields are not remembered, bytes as written.
 const LONGEST: usize = 512;
+/// How many fields are found at once; a power of two.
+const FOUND: usize = 32;
 /// The number of the newest field: behind those that everybody knows.
 const FIRST: usize = 62;
 /// A field that the client is to remember, whose name is written out.
@@ -60,6 +66,8 @@ impl Default for Table {
     fn default() -> Self {
         Self {
             entries: VecDeque::new(),
+            count: 0,
+            found: [0; FOUND],
             size: 0,
             max: SIZE,
             smallest: None,
@@ -101,17 +109,32 @@ impl Table {
         if first >= 0x80 || field.len() > LONGEST || VARYING.contains(&first) {
             return plain(field, out);
         }
-        let mut entries = self.entries.iter();
-        if let Some(place) = entries.position(|entry| *entry.field == *field) {
-            return hpack::push_number(0x80, 0x7f, FIRST + place, out);
-        }
         let name = field.get(..value).unwrap_or_default();
-        if VARYING_NAMES.iter().any(|varying| varying == name) {
+        if first == 0 && VARYING_NAMES.iter().any(|varying| varying == name) {
             return plain(field, out);
+        }
+        if let Some(place) = self.place(field) {
+            return hpack::push_number(0x80, 0x7f, FIRST + place, out);
         }
         self.insert(field, value);
         out.push(first | REMEMBERED);
         out.extend_from_slice(field.get(1..).unwrap_or_default());
+    }
+
+    /// Where the field stands.
+    fn place(&mut self, field: &[u8]) -> Option<usize> {
+        let entries = &self.entries;
+        let found = self.found.get_mut(hash(field))?;
+        let place = self.count.wrapping_sub(*found) as usize;
+        if entries
+            .get(place)
+            .is_some_and(|entry| *entry.field == *field)
+        {
+            return Some(place);
+        }
+        let place = entries.iter().position(|entry| *entry.field == *field)?;
+        *found = self.count.wrapping_sub(u32::try_from(place).ok()?);
+        Some(place)
     }
 
     fn insert(&mut self, field: &[u8], value: usize) {
@@ -119,12 +142,16 @@ impl Table {
         let name = if first == 0 {
             self.len(field.get(1..value).unwrap_or_default())
         } else {
-            hpack::static_name(usize::from(first & 0x3f)).len()
+            statics::name(usize::from(first & 0x3f)).len()
         };
         let size = name + self.len(field.get(value..).unwrap_or_default()) + OVERHEAD;
         self.evict(self.max.saturating_sub(size));
         if size <= self.max {
             self.size += size;
+            self.count = self.count.wrapping_add(1);
+            if let Some(found) = self.found.get_mut(hash(field)) {
+                *found = self.count;
+            }
             let field = field.into();
             self.entries.push_front(Entry { field, size });
         }
@@ -150,6 +177,13 @@ impl Table {
         }
         text.len()
     }
+}
+
+/// A number below [`FOUND`]. What differs between two dates of a response does not matter: the older one is not asked for.
+fn hash(field: &[u8]) -> usize {
+    let first = field.first_chunk().copied().map_or(0, u64::from_le_bytes);
+    let hash = (first ^ field.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (64 - FOUND.ilog2())) as usize
 }
 
 /// The length of a string, as it is written.
@@ -219,7 +253,7 @@ mod tests {
 
     fn read(decoder: &mut Decoder, block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Fields::default();
-        decoder.decode(block, LIMITS, &mut fields).unwrap();
+        decoder.decode(block, false, LIMITS, &mut fields).unwrap();
         let owned = fields
             .iter()
             .map(|(name, value)| (name.to_vec(), value.to_vec()));

@@ -2,10 +2,8 @@
 #![warn(clippy::indexing_slicing)]
 
 use super::{
-    Block, Code, DEFAULT_WINDOW, END, END_HEADERS, Fault, Frame, HAS_PRIORITY, HEADERS, Head,
-    MAX_WHOLE, PADDED, SHORTEST, SPARE_LEN, Scanner,
-    frame::number,
-    hpack::{self, Fields},
+    Block, Code, DEFAULT_WINDOW, END, END_HEADERS, Fault, Fields, Frame, HAS_PRIORITY, HEADERS,
+    Head, PADDED, SHORTEST, Scanner, State, frame::number,
 };
 
 impl Scanner {
@@ -20,31 +18,41 @@ impl Scanner {
         Err(Fault::new(Code::Protocol, text))
     }
 
-    pub(super) fn headers(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Frame {
-            len, flags, stream, ..
-        } = self.frame;
-        let extra =
-            usize::from(flags & PADDED != 0) + if flags & HAS_PRIORITY != 0 { 5 } else { 0 };
-        if len < extra {
+    /// A HEADERS frame begins: what is in front of its block is awaited.
+    pub(super) fn before_block(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Frame { len, flags, .. } = self.frame;
+        let before = before(flags);
+        if len < before {
             let text = format!("client sent HEADERS frame with incorrect length {len}");
             return Err(Fault::new(Code::FrameSize, text));
         }
-        if len == extra {
+        if len == before {
             let text = "client sent HEADERS frame with empty header block";
             return Err(Fault::new(Code::FrameSize, text));
         }
-        let (before, rest) = payload.split_at(extra);
-        let mut before = before.iter();
-        let padding = if flags & PADDED != 0 {
-            before.next().map_or(0, |n| usize::from(*n))
-        } else {
-            0
+        if before == 0 {
+            return self.headers(&[], out);
+        }
+        self.payload.clear();
+        self.state = State::Whole(before);
+        Ok(())
+    }
+
+    /// What is in front of the block has come.
+    pub(super) fn headers(&mut self, before: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Frame {
+            len, flags, stream, ..
+        } = self.frame;
+        let rest = len - before.len();
+        let (padding, dependency) = match before.split_first() {
+            Some((padding, dependency)) if flags & PADDED != 0 => {
+                (usize::from(*padding), dependency)
+            }
+            _ => (0, before),
         };
-        let Some(end) = rest.len().checked_sub(padding) else {
+        let Some(left) = rest.checked_sub(padding) else {
             let text = format!(
-                "client sent padded HEADERS frame with incorrect length: {}, padding: {padding}",
-                rest.len()
+                "client sent padded HEADERS frame with incorrect length: {rest}, padding: {padding}"
             );
             return Err(Fault::new(Code::Protocol, text));
         };
@@ -56,36 +64,30 @@ impl Scanner {
             return Err(Fault::new(Code::Protocol, text));
         }
         if flags & HAS_PRIORITY != 0 {
-            self.check_dependency(before.as_slice())?;
+            self.check_dependency(dependency)?;
         }
         self.last = stream;
         self.block = Some(Block {
             stream,
-            bytes: std::mem::take(&mut self.spare_block),
+            length: 0,
+            fields: Fields::empty(),
+            rest: Vec::new(),
             is_all: flags & END != 0,
             refused: self.refuses()?,
         });
-        self.fragment(rest.get(..end).unwrap_or_default(), out)
+        self.in_block(left, padding, out)
     }
 
-    /// Looks at what has come of a HEADERS frame: some mistakes are answered before the rest is there, as nginx does.
-    pub(super) fn look_ahead(&mut self) -> Result<(), Fault> {
-        let Frame {
-            len, flags, stream, ..
-        } = self.frame;
-        let (extra, padding) = match self.payload.first() {
-            Some(padding) if flags & PADDED != 0 => (1, usize::from(*padding)),
-            _ => (0, 0),
-        };
-        let start = extra + if flags & HAS_PRIORITY != 0 { 5 } else { 0 };
-        let end = self.payload.len().min(len.saturating_sub(padding));
-        // What else can be wrong with the frame comes first.
-        if stream % 2 == 0 || stream <= self.last {
-            return Ok(());
-        }
-        let start = start.max(self.looked);
-        if let Some(part) = self.payload.get(start..end) {
-            self.looked = start + hpack::look(part, self.bounds.head)?;
+    /// So many bytes of the block follow in this frame, and padding.
+    pub(super) fn in_block(
+        &mut self,
+        left: usize,
+        padding: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        self.state = State::in_block(left, padding);
+        if left == 0 {
+            self.fragment(&[], true, out)?;
         }
         Ok(())
     }
@@ -115,23 +117,48 @@ impl Scanner {
         Ok(true)
     }
 
-    /// Takes a part of a header block.
-    pub(super) fn fragment(&mut self, part: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        let limits = self.bounds.head;
+    /// Takes a part of a header block, which `ends` the frame or does not.
+    pub(super) fn fragment(
+        &mut self,
+        part: &[u8],
+        ends: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let Some(mut block) = self.block.take() else {
             return Ok(());
         };
-        if block.bytes.len() + part.len() > 2 * limits.total + MAX_WHOLE {
-            return Err(Fault::new(Code::Calm, "client sent too large header"));
+        block.length += part.len();
+        let more = !(ends && self.frame.flags & END_HEADERS != 0);
+        let limits = self.bounds.head;
+        if block.rest.is_empty() {
+            let taken = self.decoder.decode(part, more, limits, &mut block.fields)?;
+            let rest = part.get(taken..).unwrap_or_default();
+            block.rest.extend_from_slice(rest);
+        } else {
+            block.rest.extend_from_slice(part);
+            let taken = self
+                .decoder
+                .decode(&block.rest, more, limits, &mut block.fields)?;
+            block.rest.drain(..taken);
         }
-        block.bytes.extend_from_slice(part);
-        if self.frame.flags & END_HEADERS == 0 {
+        if more {
             self.block = Some(block);
-            return Ok(());
+        } else {
+            self.complete(block, out);
         }
-        let (stream, is_all, length) = (block.stream, block.is_all, block.bytes.len());
-        let mut fields = Fields::empty();
-        let decoded = self.decoder.decode(&block.bytes, limits, &mut fields);
+        Ok(())
+    }
+
+    /// A block is complete.
+    fn complete(&mut self, block: Block, out: &mut Vec<u8>) {
+        let Block {
+            stream,
+            length,
+            fields,
+            is_all,
+            refused,
+            ..
+        } = block;
         let flags = END_HEADERS | if is_all { END } else { 0 };
         // Also of one that is refused: the library has to know its number.
         Frame {
@@ -142,14 +169,9 @@ impl Scanner {
         }
         .push(out);
         out.extend_from_slice(&SHORTEST);
-        if block.bytes.capacity() <= SPARE_LEN {
-            block.bytes.clear();
-            self.spare_block = block.bytes;
-        }
-        decoded?;
-        if !block.refused && stream == self.late {
+        if !refused && stream == self.late {
             self.ended();
-        } else if !block.refused {
+        } else if !refused {
             self.floods.used(length);
             self.heads.push_back(Head {
                 stream,
@@ -158,6 +180,10 @@ impl Scanner {
                 is_all,
             });
         }
-        Ok(())
     }
+}
+
+/// How much stands in front of the block in a HEADERS frame with these flags, bytes.
+fn before(flags: u8) -> usize {
+    usize::from(flags & PADDED != 0) + if flags & HAS_PRIORITY != 0 { 5 } else { 0 }
 }

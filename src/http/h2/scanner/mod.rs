@@ -17,7 +17,7 @@ use super::{
         self, CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE,
         PADDED, PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, check_settings,
     },
-    hpack::{self, Decoder, Fields, Limits},
+    hpack::{Decoder, Fields, Limits},
 };
 use flood::Floods;
 
@@ -58,10 +58,8 @@ pub struct Scanner {
     /// The head of the frame at hand, as far as it has come.
     prefix: Vec<u8>,
     frame: Frame,
-    /// The payload of the frame at hand, where it is looked at as a whole.
+    /// The payload of the frame at hand, where it is looked at as a whole, or what is before a block in it.
     payload: Vec<u8>,
-    /// How much of it was looked at before it had all come.
-    looked: usize,
     block: Option<Block>,
     decoder: Decoder,
     /// The last request, by its stream.
@@ -83,8 +81,6 @@ pub struct Scanner {
     open: usize,
     floods: Floods,
     heads: VecDeque<Head>,
-    /// Memory of a block that is gone.
-    spare_block: Vec<u8>,
     notes: Vec<String>,
 }
 
@@ -97,21 +93,28 @@ enum State {
     Pass(usize),
     /// So many are dropped.
     Skip(usize),
-    /// So many are still awaited, then the frame is looked at.
+    /// So many are still awaited, then they are looked at.
     Whole(usize),
+    /// So many of the block are still to come, and so many that mean nothing behind it.
+    Block {
+        left: usize,
+        padding: usize,
+    },
 }
 
 /// A header block that is not complete.
 #[derive(Debug)]
 struct Block {
     stream: u32,
-    bytes: Vec<u8>,
+    /// What has come of it, bytes.
+    length: usize,
+    fields: Fields,
+    /// The field that has come in part.
+    rest: Vec<u8>,
     is_all: bool,
     refused: bool,
 }
 
-/// How much memory is kept: that of so many heads, if none is longer than this.
-const SPARE_LEN: usize = 2048;
 const DEFAULT_WINDOW: usize = 65535;
 
 /// The head that the library gets: `GET http /`.
@@ -126,7 +129,6 @@ impl Scanner {
             prefix: Vec::with_capacity(9),
             frame: Frame::default(),
             payload: Vec::new(),
-            looked: 0,
             block: None,
             decoder: Decoder::default(),
             last: 0,
@@ -140,7 +142,6 @@ impl Scanner {
             open: 0,
             floods: Floods::new(bounds.streams, bounds.requests),
             heads: VecDeque::new(),
-            spare_block: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -175,9 +176,13 @@ impl Scanner {
                 self.state = State::after(left - n, State::Whole);
                 if n == left {
                     self.whole(out)?;
-                } else if self.frame.kind == HEADERS {
-                    self.look_ahead()?;
                 }
+                Ok(n)
+            }
+            State::Block { left, padding } => {
+                let n = input.len().min(left);
+                self.state = State::in_block(left - n, padding);
+                self.fragment(input.get(..n).unwrap_or_default(), n == left, out)?;
                 Ok(n)
             }
         }
@@ -227,11 +232,6 @@ impl Scanner {
             }
         }
         None
-    }
-
-    /// Gives memory back that is not needed while there are no requests.
-    pub fn rest(&mut self) {
-        self.spare_block = Vec::new();
     }
 
     /// A request has ended.
@@ -343,9 +343,10 @@ impl Scanner {
             CONTINUATION if self.is_going && self.block.is_none() => State::after(len, State::Skip),
             RST_STREAM if unknown => State::Skip(len),
             WINDOW_UPDATE if unknown && stream > 0 => State::Skip(len),
-            HEADERS | CONTINUATION | PRIORITY | RST_STREAM | SETTINGS | PING | WINDOW_UPDATE => {
+            HEADERS => return self.before_block(out),
+            CONTINUATION => return self.in_block(len, 0, out),
+            PRIORITY | RST_STREAM | SETTINGS | PING | WINDOW_UPDATE => {
                 self.payload.clear();
-                self.looked = 0;
                 if len == 0 {
                     self.whole(out)?;
                 }
@@ -401,7 +402,6 @@ impl Scanner {
         let payload = std::mem::take(&mut self.payload);
         let result = match self.frame.kind {
             HEADERS => self.headers(&payload, out),
-            CONTINUATION => self.fragment(&payload, out),
             // DIFFERS(stream-priority): nginx keeps a tree of what depends on what.
             PRIORITY => {
                 self.floods.priority()?;
@@ -440,6 +440,15 @@ impl State {
     /// The next state when `left` bytes of a frame are still to come.
     fn after(left: usize, state: impl FnOnce(usize) -> Self) -> Self {
         if left == 0 { Self::Head } else { state(left) }
+    }
+
+    /// The next one when `left` bytes of a block are still to come, and padding.
+    fn in_block(left: usize, padding: usize) -> Self {
+        if left == 0 {
+            Self::after(padding, Self::Skip)
+        } else {
+            Self::Block { left, padding }
+        }
     }
 }
 

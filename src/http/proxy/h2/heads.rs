@@ -214,8 +214,10 @@ impl Heads {
                 total: LARGEST as usize,
             };
             let mut fields = Fields::default();
-            let read = self.decoder.decode(&block.bytes, limits, &mut fields);
-            let read = read.map(|()| fields);
+            let read = self
+                .decoder
+                .decode(&block.bytes, false, limits, &mut fields);
+            let read = read.map(|_all| fields);
             if waiting.has_head {
                 shortest = &[];
             } else if let Some(status) = read.as_ref().ok().and_then(informational) {
