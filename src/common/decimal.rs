@@ -1,6 +1,22 @@
-//! Numbers as text, without the machinery of formatting.
+//! Numbers as text, and read from it, without the machinery of formatting and parsing.
 
 use std::net::Ipv4Addr;
+
+/// Reads a decimal number as `ngx_atoi` does: digits only, and none above `i64::MAX`.
+pub fn parse(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number: u64 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(digit.into())?;
+    }
+    (number <= i64::MAX as u64).then_some(number)
+}
 
 /// Appends a decimal number.
 pub fn push(out: &mut Vec<u8>, number: u64) {
@@ -50,6 +66,24 @@ mod tests {
     fn addresses() {
         for text in ["0.0.0.0", "127.0.0.1", "10.20.105.99", "255.100.250.110"] {
             assert_eq!(ipv4::<String>(text.parse().unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_digits() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("9223372036854775807", Some(i64::MAX as u64)),
+            ("9223372036854775808", None),
+            ("99999999999999999999", None),
+            ("", None),
+            ("+1", None),
+            ("-1", None),
+            ("1 ", None),
+            ("1a", None),
+        ] {
+            assert_eq!(parse(text.as_bytes()), number, "{text}");
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::bytes::byte_table;
+use super::{bytes::byte_table, decimal};
 
 /// A host that is fit for comparison: lower case, without port and trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,30 +17,29 @@ pub struct Host<'t> {
 
 /// Reads a host with an optional port as `ngx_http_validate_host` does; None is invalid.
 pub fn validate(text: &[u8]) -> Option<Host<'_>> {
-    let literal_end = match text {
-        [b'[', ..] => Some(memchr::memchr(b']', text)?),
-        _ => None,
-    };
-    let name_end = match literal_end {
-        Some(end) => end + 1,
-        None => memchr::memchr(b':', text).unwrap_or(text.len()),
-    };
-    let (name, rest) = text.split_at(name_end);
-    let inner = literal_end.map_or(name, |end| &text[1..end]);
-    let mut previous = 0;
-    for &c in inner {
-        let ok = match HOST[usize::from(c)] {
-            1 => true,
-            2 => previous != b'.',
-            3 => literal_end.is_some(),
-            4 => literal_end.is_none(),
-            _ => false,
-        };
-        if !ok {
-            return None;
+    let is_literal = text.starts_with(b"[");
+    let (mut end, mut previous, mut has_upper) = (usize::from(is_literal), 0, false);
+    // One look at each byte: this is on the way of every request.
+    while let Some(&c) = text.get(end) {
+        match HOST[usize::from(c)] {
+            1 => {}
+            2 => has_upper = true,
+            3 if previous != b'.' => {}
+            4 if is_literal => {}
+            4 => break,
+            5 if !is_literal => {}
+            6 if is_literal => break,
+            _ => return None,
         }
         previous = c;
+        end += 1;
     }
+    if is_literal {
+        // With its bracket, which it must have.
+        text.get(end)?;
+        end += 1;
+    }
+    let (name, rest) = text.split_at(end);
     let port = match rest {
         [] => 0,
         [b':', digits @ ..] => port(digits)?,
@@ -50,7 +49,7 @@ pub fn validate(text: &[u8]) -> Option<Host<'_>> {
     if name.is_empty() {
         return None;
     }
-    let name = if name.iter().any(u8::is_ascii_uppercase) {
+    let name = if has_upper {
         Cow::Owned(name.to_ascii_lowercase())
     } else {
         Cow::Borrowed(name)
@@ -58,10 +57,10 @@ pub fn validate(text: &[u8]) -> Option<Host<'_>> {
     Some(Host { name, port })
 }
 
-/// What may stand in a host: 1 always, 2 not after its like, 3 in an IP literal, 4 outside of one.
+/// What may stand in a host: 1 and 2, an upper-case letter, always, 3 not after its like, 4 in an IP literal, outside of which
+/// it ends the name, 5 outside of one; 6 ends one.
 const HOST: [u8; 256] = byte_table!(|byte| match byte {
     b'a'..=b'z'
-    | b'A'..=b'Z'
     | b'0'..=b'9'
     | b'-'
     | b'_'
@@ -77,20 +76,19 @@ const HOST: [u8; 256] = byte_table!(|byte| match byte {
     | b','
     | b';'
     | b'=' => 1,
-    b'.' => 2,
-    b':' => 3,
-    b'%' => 4,
+    b'A'..=b'Z' => 2,
+    b'.' => 3,
+    b':' => 4,
+    b'%' => 5,
+    b']' => 6,
     _ => 0,
 });
 
 fn port(digits: &[u8]) -> Option<u16> {
-    match digits {
-        [] => Some(0),
-        _ if digits.iter().all(u8::is_ascii_digit) => {
-            std::str::from_utf8(digits).ok()?.parse().ok()
-        }
-        _ => None,
+    if digits.is_empty() {
+        return Some(0);
     }
+    u16::try_from(decimal::parse(digits)?).ok()
 }
 
 #[cfg(test)]
@@ -107,9 +105,11 @@ mod tests {
         assert_eq!(ok("a:8080"), Some(("a".into(), 8080)));
         assert_eq!(ok("a:"), Some(("a".into(), 0)));
         assert_eq!(ok("[::1]:80"), Some(("[::1]".into(), 80)));
+        assert_eq!(ok("[::A]"), Some(("[::a]".into(), 0)));
         assert_eq!(ok("a%20b"), Some(("a%20b".into(), 0)));
         for text in [
-            "", ".", "a..b", "a b", "a/b", "[::1", "[::1]x", "a:65536", "a:8x", "a@b", ":80",
+            "", ".", "a..b", "a]", "[", "[:%]", "a b", "a/b", "[::1", "[::1]x", "a:65536", "a:8x",
+            "a@b", ":80",
         ] {
             assert_eq!(ok(text), None, "{text}");
         }

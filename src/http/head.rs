@@ -18,7 +18,7 @@ use crate::{
     common::{
         buffer::{Buf, SMALL},
         clock::Now,
-        host,
+        decimal, host,
     },
     conf::model::{Level, ServerCore},
 };
@@ -411,7 +411,7 @@ fn framing(x: &mut Exchange<'_>) -> Result<(), (u16, String)> {
         ));
     }
     if let Some(value) = request.headers.get(Known::ContentLength) {
-        request.content_length = Some(parse_length(value).ok_or_else(|| {
+        request.content_length = Some(decimal::parse(value).ok_or_else(|| {
             (
                 400,
                 "client sent invalid \"Content-Length\" header".to_owned(),
@@ -447,15 +447,6 @@ fn framing(x: &mut Exchange<'_>) -> Result<(), (u16, String)> {
         _ => {}
     }
     Ok(())
-}
-
-/// A `Content-Length`: decimal digits only (`ngx_atoof`).
-pub(super) fn parse_length(value: &[u8]) -> Option<u64> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number: i64 = std::str::from_utf8(value).ok()?.parse().ok()?;
-    u64::try_from(number).ok()
 }
 
 /// The head is complete: what it says of body and connection.

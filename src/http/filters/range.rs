@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
-    common::date,
+    common::{date, decimal},
     http::{exchange::Exchange, h1::known::Known, out::Piece, output::Sent, phases::Next},
 };
 
@@ -258,7 +258,7 @@ fn one(part: &[u8], length: u64) -> Option<(u64, u64)> {
     let dash = memchr::memchr(b'-', part)?;
     let (first, last) = (trim(&part[..dash]), trim(&part[dash + 1..]));
     if first.is_empty() {
-        let suffix = number(last)?;
+        let suffix = decimal::parse(last)?;
         return Some((
             length.saturating_sub(suffix),
             if suffix == 0 {
@@ -268,11 +268,11 @@ fn one(part: &[u8], length: u64) -> Option<(u64, u64)> {
             },
         ));
     }
-    let start = number(first)?;
+    let start = decimal::parse(first)?;
     let end = if last.is_empty() {
         length
     } else {
-        number(last)?.saturating_add(1).min(length)
+        decimal::parse(last)?.saturating_add(1).min(length)
     };
     Some((start, end))
 }
@@ -282,17 +282,6 @@ fn trim(mut text: &[u8]) -> &[u8] {
         text = rest;
     }
     text
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits)
-        .ok()?
-        .parse()
-        .ok()
-        .filter(|n| i64::try_from(*n).is_ok())
 }
 
 #[cfg(test)]

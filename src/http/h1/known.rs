@@ -48,12 +48,19 @@ const fn slot(name: &[u8]) -> usize {
 /// Whether a name is this one of ours, which is of lower-case letters and `-`: no other byte that a name may hold turns
 /// into one of those by its case bit.
 fn same(own: &[u8], name: &[u8]) -> bool {
-    own.len() == name.len()
-        && own
-            .iter()
-            .zip(name)
-            .fold(0, |diff, (a, b)| diff | (a ^ (b | 0x20)))
-            == 0
+    if own.len() != name.len() {
+        return false;
+    }
+    let ((own, own_rest), (name, name_rest)) = (own.as_chunks::<8>(), name.as_chunks::<8>());
+    // Eight at a time: names are looked up on the way of every request and every response.
+    let parts = own.iter().zip(name).fold(0, |diff, (a, b)| {
+        diff | u64::from_le_bytes(*a) ^ (u64::from_le_bytes(*b) | 0x2020_2020_2020_2020)
+    });
+    let rest = own_rest
+        .iter()
+        .zip(name_rest)
+        .fold(0, |diff, (a, b)| diff | (a ^ (b | 0x20)));
+    parts == 0 && rest == 0
 }
 
 const fn lower(letter: u8) -> usize {

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use crate::common::decimal;
+
 /// Methods that nginx knows by name; the numbers are bits of [`Methods`](crate::conf::model::Methods).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -341,10 +343,9 @@ impl Scanner<'_> {
 
     fn number(&mut self, max: u32) -> Result<u32, LineError> {
         let digits = self.skip(|c| c.is_ascii_digit());
-        let text = std::str::from_utf8(&self.bytes[digits]).unwrap_or_default();
-        text.parse()
-            .ok()
-            .filter(|n| *n <= max)
+        decimal::parse(&self.bytes[digits])
+            .and_then(|number| u32::try_from(number).ok())
+            .filter(|number| *number <= max)
             .ok_or(LineError::Request)
     }
 }

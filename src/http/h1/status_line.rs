@@ -1,5 +1,7 @@
 //! The status line of an upstream's response. Mirrors `ngx_http_parse_status_line`.
 
+use crate::common::decimal;
+
 /// A status line taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusLine<'a> {
@@ -93,12 +95,8 @@ fn number(text: &[u8], start: usize) -> Option<(u32, usize)> {
         .iter()
         .take_while(|c| c.is_ascii_digit())
         .count();
-    let number = std::str::from_utf8(&text[start..start + digits])
-        .ok()?
-        .parse()
-        .ok()
-        .filter(|n| *n <= 999)?;
-    Some((number, start + digits))
+    let number = decimal::parse(&text[start..start + digits]).filter(|n| *n <= 999)?;
+    Some((u32::try_from(number).ok()?, start + digits))
 }
 
 #[cfg(test)]

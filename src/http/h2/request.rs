@@ -5,7 +5,10 @@
 
 use super::scanner::Head;
 use crate::{
-    common::bytes::line_end,
+    common::{
+        bytes::{byte_table, line_end},
+        decimal,
+    },
     conf::model::Level,
     http::{
         exchange::{Action, EscapeLog, Exchange},
@@ -81,15 +84,23 @@ fn join(cookie: &mut Option<Vec<u8>>, value: &[u8]) {
     }
 }
 
+/// Lower-case letters, digits and `-` are 1, `_` is 2, what may not stand in a name is 3, the rest (invalid, ignored) is 0.
+const NAME: [u8; 256] = byte_table!(|byte| match byte {
+    b'a'..=b'z' | b'-' | b'0'..=b'9' => 1,
+    b'_' => 2,
+    0..=0x20 | 0x7f | b':' | b'A'..=b'Z' => 3,
+    _ => 0,
+});
+
 /// Whether the name is made of what names are made of; an error if the field must not be there at all.
 fn validate(x: &Exchange<'_>, name: &[u8], value: &[u8]) -> Result<bool, u16> {
     let underscores = x.server.core.underscores_in_headers;
     let mut is_valid = true;
     for c in name.strip_prefix(b":").unwrap_or(name) {
-        match c {
-            b'a'..=b'z' | b'-' | b'0'..=b'9' => {}
-            b'_' if underscores => {}
-            0..=0x20 | 0x7f | b':' | b'A'..=b'Z' => {
+        match NAME[usize::from(*c)] {
+            1 => {}
+            2 => is_valid &= underscores,
+            3 => {
                 let name = name.escape_log();
                 let text = format!("client sent invalid header name: \"{name}\"");
                 return Err(refuse(x, 400, &text));
@@ -288,7 +299,7 @@ fn check(x: &mut Exchange<'_>, authority: Option<&[u8]>) -> Result<(), u16> {
 /// What is to be known of the body, and of methods that are not for us.
 fn length(x: &mut Exchange<'_>, is_all: bool) -> Result<(), u16> {
     if let Some(value) = x.request.headers.get(Known::ContentLength) {
-        let Some(length) = head::parse_length(value) else {
+        let Some(length) = decimal::parse(value) else {
             return Err(refuse(
                 x,
                 400,

@@ -4,7 +4,7 @@
 //! `ngx_http_upstream_headers_in`.
 
 use crate::{
-    common::buffer::Buf,
+    common::{buffer::Buf, decimal},
     conf::model::Level,
     http::{
         exchange::{EscapeLog, Exchange},
@@ -13,7 +13,6 @@ use crate::{
             known::Known,
             status_line::{self, Parsed},
         },
-        head::parse_length,
     },
 };
 
@@ -185,7 +184,7 @@ impl ResponseHead {
         if self.headers.has(Known::TransferEncoding) {
             return both(x);
         }
-        self.content_length = parse_length(value);
+        self.content_length = decimal::parse(value);
         if self.content_length.is_none() {
             let (name, value) = (name.escape_log(), value.escape_log());
             x.log(

@@ -4,7 +4,7 @@
 
 use super::{cookie, head::ResponseHead};
 use crate::{
-    common::date,
+    common::{date, decimal},
     conf::model::{Expires, IgnoreHeaders, Level, Proxy},
     http::{
         exchange::{EscapeLog, Exchange},
@@ -135,10 +135,7 @@ pub(super) fn asked(x: &mut Exchange<'_>, ignore: IgnoreHeaders) -> Asked {
         _ => None,
     };
     let rate = text(Known::XAccelLimitRate, ignore.accel_limit_rate);
-    if let Some(rate) = rate
-        .and_then(|text| std::str::from_utf8(text).ok())
-        .and_then(|text| text.parse().ok())
-    {
+    if let Some(rate) = rate.and_then(decimal::parse) {
         x.limit_rate = Some(rate);
     }
     Asked {

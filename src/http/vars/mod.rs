@@ -259,6 +259,5 @@ pub(super) fn parse_size(text: &[u8]) -> Option<u64> {
         [digits @ .., b'g' | b'G'] => (digits, 1 << 30),
         digits => (digits, 1),
     };
-    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    number.checked_mul(unit)
+    decimal::parse(digits)?.checked_mul(unit)
 }
