@@ -15,7 +15,7 @@ pub fn parse(digits: &[u8]) -> Option<u64> {
         }
         number = number.checked_mul(10)?.checked_add(digit.into())?;
     }
-    (number <= i64::MAX as u64).then_some(number)
+    i64::try_from(number).is_ok().then_some(number)
 }
 
 /// Appends a decimal number.

@@ -13,7 +13,7 @@ use std::{
 use super::{
     body,
     conn::Conn,
-    exchange::Exchange,
+    exchange::{self, Exchange},
     h2,
     head::{self, Head},
     log, phases,
@@ -234,7 +234,7 @@ async fn request(
         // Who sees the connection end finds the line in the log.
         thread.access.flush_lines();
     }
-    (x.into_conn(), after)
+    (exchange::end!(x), after)
 }
 
 /// Decides what happens to the connection (`ngx_http_finalize_connection`).

@@ -217,32 +217,12 @@ impl<'g> Exchange<'g> {
         }
     }
 
-    /// Ends it: the connection goes on, the memory is kept for the next request.
-    pub(super) fn into_conn(mut self) -> Box<Conn> {
+    /// Removes the temporary files that are to go with it.
+    pub(super) fn clean_up(&mut self) {
         for path in self.cleanup.drain(..) {
             // A file that somebody else removed is no loss.
             drop(std::fs::remove_file(path));
         }
-        let Self {
-            request,
-            response,
-            upstream_headers,
-            mut out,
-            mut upstream_out,
-            thread,
-            conn,
-            ..
-        } = self;
-        out.clear();
-        upstream_out.clear();
-        thread.recycle(Parts {
-            request,
-            response,
-            upstream_headers,
-            out,
-            upstream_out,
-        });
-        conn
     }
 
     /// Removes a temporary file when the request ends.
@@ -277,6 +257,26 @@ impl<'g> Exchange<'g> {
         sent.saturating_sub(self.response.header_size + framing)
     }
 }
+
+/// Ends an exchange: the connection, which goes on; the memory is kept for the next request.
+///
+/// A macro, because a function would have all of it copied: an exchange is a kilobyte that has left the caches.
+macro_rules! end {
+    ($exchange:ident) => {{
+        $exchange.clean_up();
+        let thread = $exchange.thread;
+        thread.recycle(crate::http::thread::Parts {
+            request: $exchange.request,
+            response: $exchange.response,
+            upstream_headers: $exchange.upstream_headers,
+            out: $exchange.out,
+            upstream_out: $exchange.upstream_out,
+        });
+        $exchange.conn
+    }};
+}
+
+pub(super) use end;
 
 /// The end of a message: what is being done, and for whom (`ngx_http_log_error_handler`).
 struct Context<'a, 'g>(&'a Exchange<'g>);

@@ -52,10 +52,8 @@ pub(super) struct Response {
 impl Response {
     /// Makes it as new but keeps the memory.
     pub(super) fn reset(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
-        let mut trailers = std::mem::take(&mut self.trailers);
-        headers.clear();
-        trailers.clear();
+        self.headers.end();
+        self.trailers.end();
         let mut content_type = std::mem::take(&mut self.content_type);
         content_type.clear();
         let mut status_line = std::mem::take(&mut self.status_line);
@@ -63,8 +61,6 @@ impl Response {
         *self = Self {
             status_line,
             content_type,
-            headers,
-            trailers,
             ..Self::default()
         };
     }

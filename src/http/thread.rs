@@ -191,7 +191,9 @@ impl Thread {
         if spare.len() < KEPT {
             parts.request.reset();
             parts.response.reset();
-            parts.upstream_headers.clear();
+            parts.upstream_headers.end();
+            parts.out.clear();
+            parts.upstream_out.clear();
             spare.push(parts);
         }
     }

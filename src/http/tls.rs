@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use super::{
     conn::Conn,
     down::Down,
-    exchange::{Action, Exchange},
+    exchange::{self, Action, Exchange},
     thread::Thread,
 };
 use crate::{
@@ -197,7 +197,7 @@ fn choose<'g>(
         template.render(&mut x, &mut text);
         text
     });
-    let conn = x.into_conn();
+    let conn = exchange::end!(x);
     let now = clock::wall().secs;
     let config = context.config_with(&settings.ssl, &names, speaks_h2, now);
     let config = config.map_err(|message| {

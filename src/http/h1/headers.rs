@@ -4,7 +4,10 @@
 //! outside letters, digits and `-` is invalid but not an error; NUL, a bare CR and control characters in a name are.
 
 use super::known::Known;
-use crate::common::bytes::{byte_table, line_end};
+use crate::common::{
+    bytes::{byte_table, line_end},
+    recycle::Spares,
+};
 
 /// One field, as offsets into the bytes of [`Headers`].
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +29,44 @@ pub struct Headers {
     seen: u64,
 }
 
+/// Memory of more bytes is not kept.
+const LONGEST: usize = 8192;
+/// Room that most heads have enough of: bytes, and fields.
+const USUAL_BYTES: usize = 512;
+const USUAL_FIELDS: usize = 16;
+
+thread_local! {
+    /// Memory of fields that are gone: a response takes it when it comes, not while it is waited for.
+    static SPARE: Spares<(Vec<u8>, Vec<Field>)> = const { Spares::new() };
+}
+
 impl Headers {
+    /// Takes memory for the first field.
+    #[inline]
+    fn begin(&mut self) {
+        if self.fields.capacity() == 0 {
+            (self.bytes, self.fields) = SPARE.with(Spares::pop).unwrap_or_else(|| {
+                let (bytes, fields) = (USUAL_BYTES, USUAL_FIELDS);
+                (Vec::with_capacity(bytes), Vec::with_capacity(fields))
+            });
+        }
+    }
+
+    /// Forgets all fields, whose memory the next ones of the thread take.
+    pub fn end(&mut self) {
+        let Self {
+            mut bytes,
+            mut fields,
+            ..
+        } = std::mem::take(self);
+        if (1..=LONGEST).contains(&bytes.capacity()) && fields.capacity() > 0 {
+            bytes.clear();
+            fields.clear();
+            // There is none left to keep it where the thread ends.
+            SPARE.try_with(|spare| spare.keep((bytes, fields))).ok();
+        }
+    }
+
     /// Forgets all fields but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -36,6 +76,7 @@ impl Headers {
 
     /// Adds a field at the end.
     pub fn push(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        self.begin();
         // As a line has it, so that [`encode`](Self::encode) copies it at once.
         self.bytes.reserve(name.len() + 2 + value.len());
         let name = self.store(name);
@@ -58,6 +99,7 @@ impl Headers {
         let Some(end) = at.checked_add(value.len()).filter(|end| *end <= text.len()) else {
             return self.push(known, name, value);
         };
+        self.begin();
         let (start, _) = self.store(&text[..end]);
         let offset = |n: usize| start.saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
         self.seen |= bit(known);
@@ -154,6 +196,7 @@ impl Headers {
 
     /// Gives the first live field of this kind another value; adds one when there is none.
     pub fn set(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        self.begin();
         let value_at = self.store(value);
         self.seen |= bit(known);
         if let Some(field) = self.fields.iter_mut().find(|f| f.live && f.known == known) {

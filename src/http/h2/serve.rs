@@ -26,7 +26,12 @@ use crate::{
     common::clock::{self, Now},
     conf::model::{Level, LingeringClose, Listen},
     http::{
-        conn::Conn, connection::linger, down::Down, exchange::Exchange, log, phases, thread::Thread,
+        conn::Conn,
+        connection::linger,
+        down::Down,
+        exchange::{self, Exchange},
+        log, phases,
+        thread::Thread,
     },
     net::Timer,
 };
@@ -418,7 +423,7 @@ async fn exchange(thread: &Thread, listen: &Listen, conn: Box<Conn>, head: Head)
     }
     finish(&mut x).await;
     log::request(&mut x);
-    x.into_conn()
+    exchange::end!(x)
 }
 
 /// Ends the stream of a response that broke off, when what there is of it has gone out.

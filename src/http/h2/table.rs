@@ -183,7 +183,7 @@ impl Table {
 fn hash(field: &[u8]) -> usize {
     let first = field.first_chunk().copied().map_or(0, u64::from_le_bytes);
     let hash = (first ^ field.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash >> (64 - FOUND.ilog2())) as usize
+    usize::try_from(hash >> (64 - FOUND.ilog2())).unwrap_or(0)
 }
 
 /// The length of a string, as it is written.

@@ -332,7 +332,9 @@ impl H2 {
             field: 1 << 20,
             total: 1 << 20,
         };
-        self.decoder.decode(block, limits, &mut fields).unwrap();
+        self.decoder
+            .decode(block, false, limits, &mut fields)
+            .unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         fields
             .iter()
