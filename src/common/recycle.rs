@@ -65,15 +65,15 @@ impl<T> fmt::Debug for Spares<T> {
 }
 
 impl<T> Recycler<T> {
-    /// Moves `value` to memory of an earlier one, or new memory.
-    pub fn put(&self, value: T) -> Recycled<T> {
-        match self.spare.pop() {
-            Some(mut place) => {
-                *place.0 = Some(value);
-                place
-            }
-            None => Recycled(Box::new(Some(value))),
+    /// Makes a value in memory of an earlier one, or new memory.
+    #[inline]
+    pub fn put(&self, make: impl FnOnce() -> T) -> Recycled<T> {
+        let mut place = self.spare.pop().unwrap_or_else(|| Recycled(Box::new(None)));
+        if place.0.is_none() {
+            // Nothing is dropped here, so the value need not be made elsewhere first.
+            *place.0 = Some(make());
         }
+        place
     }
 
     /// Moves the value out and keeps its memory.
@@ -126,16 +126,16 @@ mod tests {
     fn the_last_place_is_the_next() {
         let places = Recycler::default();
         let (one, two) = (
-            places.put(String::from("one")),
-            places.put(String::from("two")),
+            places.put(|| String::from("one")),
+            places.put(|| String::from("two")),
         );
         let at = |place: &Recycled<String>| std::ptr::from_ref(&**place);
         let (first, second) = (at(&one), at(&two));
         assert_eq!(places.take(one), "one");
         places.end(two);
         let (three, four) = (
-            places.put(String::from("three")),
-            places.put(String::from("four")),
+            places.put(|| String::from("three")),
+            places.put(|| String::from("four")),
         );
         assert_eq!((at(&three), at(&four)), (second, first));
         assert_eq!((three.as_str(), four.as_str()), ("three", "four"));
@@ -146,7 +146,7 @@ mod tests {
         let places = Recycler::default();
         let value = Rc::new(());
         let held: Vec<_> = (0..KEPT + 5)
-            .map(|_| places.put(Rc::clone(&value)))
+            .map(|_| places.put(|| Rc::clone(&value)))
             .collect();
         assert_eq!(Rc::strong_count(&value), KEPT + 6);
         for place in held {
@@ -154,9 +154,9 @@ mod tests {
         }
         assert_eq!(Rc::strong_count(&value), 1);
         assert_eq!(places.spare.0.borrow().len(), KEPT);
-        drop(places.put(Rc::clone(&value)));
+        drop(places.put(|| Rc::clone(&value)));
         assert_eq!(Rc::strong_count(&value), 1);
-        let taken = places.take(places.put(Rc::clone(&value)));
+        let taken = places.take(places.put(|| Rc::clone(&value)));
         assert_eq!(Rc::strong_count(&taken), 2);
     }
 }

@@ -102,6 +102,14 @@ impl Lease {
 
     /// Ends the try, at the last byte from the peer: not later, when the client has taken it all.
     pub fn finish(mut self, outcome: Outcome, now: u64) -> Released {
+        self.end(outcome, now)
+    }
+
+    /// The same, of one that is dropped where it is. It ends once: what comes after that changes nothing.
+    pub fn end(&mut self, outcome: Outcome, now: u64) -> Released {
+        if self.settled {
+            return Released::default();
+        }
         let single = self.group.single;
         self.settle(now, |lease, state| {
             if outcome == Outcome::Ok || outcome == Outcome::Aborted && lease.header.is_some() {

@@ -346,7 +346,7 @@ impl Served<'_> {
         };
         self.requests += 1;
         self.shared.enter();
-        let stream = Stream::new(Rc::clone(&self.shared), respond, body);
+        let stream = || Stream::new(Rc::clone(&self.shared), respond, body);
         let stream = self.thread.streams.put(stream);
         let conn = self.conn.of_stream(stream, self.requests);
         let conn = self.thread.take_conn(conn);

@@ -74,7 +74,7 @@ impl Pools {
     }
 
     /// Keeps a connection, if it may be kept.
-    pub fn put(&self, place: Place, group: &Group, key: Key, mut conn: PeerConn) {
+    pub fn put(&self, place: Place, group: &Group, key: &Key, mut conn: PeerConn) {
         let Some(limits) = group.keepalive() else {
             return;
         };
@@ -94,7 +94,7 @@ impl Pools {
             // The watcher has no timer for this pool yet.
             waker.wake_by_ref();
         }
-        drop(pool.put(key, conn, now.millis()));
+        drop(pool.put(key.clone(), conn, now.millis()));
     }
 
     /// Closes all idle connections.

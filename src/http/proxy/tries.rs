@@ -48,8 +48,8 @@ pub(super) async fn run<'g>(
             Ok(lease) => lease,
             Err(next) => return next,
         };
-        let attempt = Attempt::new(lease, bind.clone());
-        let mut attempt = x.thread.pools.attempts.put(attempt);
+        let new = || Attempt::new(lease, bind.clone());
+        let mut attempt = x.thread.pools.attempts.put(new);
         attempt.head.headers = std::mem::take(&mut x.upstream_headers);
         attempt.head.headers.clear();
         attempt.head.status_text = std::mem::take(&mut x.response.status_line);
@@ -369,24 +369,24 @@ pub(super) fn close(
 pub(super) fn release(
     x: &mut Exchange<'_>,
     target: &Target,
-    attempt: Recycled<Attempt>,
+    mut attempt: Recycled<Attempt>,
     outcome: Outcome,
     reusable: bool,
 ) {
-    let attempt = x.thread.pools.attempts.take(attempt);
     let now = clock::now().millis();
     if let Some(record) = x.attempts.current() {
         record.response_time = Some(now.saturating_sub(attempt.start));
     }
-    let released = attempt.lease.finish(outcome, now);
+    let released = attempt.lease.end(outcome, now);
     log_disabled(x, released);
     if reusable
         && let Some(place) = pool::place(&target.group, target.index, x.location.id)
-        && let Some(Link::Socket(conn)) = attempt.conn
+        && let Some(Link::Socket(conn)) = attempt.conn.take()
         && !x.thread.is_shutting_down()
     {
-        x.thread.pools.put(place, &target.group, attempt.key, conn);
+        x.thread.pools.put(place, &target.group, &attempt.key, conn);
     }
+    x.thread.pools.attempts.end(attempt);
 }
 
 /// Logs a failed read from the upstream.
