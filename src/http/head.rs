@@ -160,7 +160,8 @@ fn accept_line(x: &mut Exchange<'_>, line: &RequestLine) -> Result<(), u16> {
     x.request.length = (line.len - line.line.start) as u64;
     let host = line.host.clone().map(|range| bytes[range].to_vec());
     let target = &bytes[line.target.clone()];
-    let result = set_uri(x, line, target);
+    let args = line.args.map(|args| args - line.target.start);
+    let result = set_uri(x, (args, line.complex), target);
     buf.consume(line.len);
     x.conn.buf = buf;
     result?;
@@ -178,14 +179,18 @@ fn accept_line(x: &mut Exchange<'_>, line: &RequestLine) -> Result<(), u16> {
     Ok(())
 }
 
-pub(super) fn set_uri(x: &mut Exchange<'_>, line: &RequestLine, target: &[u8]) -> Result<(), u16> {
+/// Takes over the path and the arguments, which begin at `args`, of a target; `complex` says that its path is to be decoded
+/// or made normal.
+pub(super) fn set_uri(
+    x: &mut Exchange<'_>,
+    (args, complex): (Option<usize>, bool),
+    target: &[u8],
+) -> Result<(), u16> {
     let request = &mut x.request;
     request.valid_target = target.first() == Some(&b'/');
-    let path_end = line
-        .args
-        .map_or(target.len(), |args| args - 1 - line.target.start);
-    request.quoted_uri = memchr::memchr(b'%', &target[..path_end]).is_some();
-    if !line.complex {
+    let path_end = args.map_or(target.len(), |args| args - 1);
+    request.quoted_uri = complex && memchr::memchr(b'%', &target[..path_end]).is_some();
+    if !complex {
         request.uri.extend_from_slice(&target[..path_end]);
         if path_end < target.len() {
             request.args.extend_from_slice(&target[path_end + 1..]);

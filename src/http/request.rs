@@ -132,6 +132,25 @@ impl Request {
         self.version = line.version;
     }
 
+    /// Makes up the request line that one of HTTP/2 would have.
+    pub(super) fn set_stream_line(&mut self, method: &[u8], target: &[u8]) {
+        const PROTOCOL: &[u8] = b"HTTP/2.0";
+        self.line
+            .reserve(method.len() + target.len() + PROTOCOL.len() + 2);
+        self.line.extend_from_slice(method);
+        self.line.push(b' ');
+        self.line.extend_from_slice(target);
+        self.line.push(b' ');
+        self.line.extend_from_slice(PROTOCOL);
+        let start = method.len() + 1;
+        let end = start + target.len();
+        self.method_name = 0..method.len();
+        self.method = Method::of(method);
+        self.target = start..end;
+        self.protocol = end + 1..self.line.len();
+        self.version = 2000;
+    }
+
     /// The method's name.
     pub(super) fn method_name(&self) -> &[u8] {
         self.method_changed

@@ -11,7 +11,7 @@ pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let (mut held, mut count) = (0_u64, 0_u32);
     out.reserve(bytes.len() * 8 / SHORTEST);
     loop {
-        if count < 32 {
+        if count < 32 && !rest.is_empty() {
             (held, count, rest) = refill(held, count, rest);
         }
         if let Some((symbol, len)) = FAST.get((held >> (64 - FAST_BITS)) as usize)

@@ -14,7 +14,7 @@ use crate::{
         exchange::{Action, EscapeLog, Exchange},
         h1::{
             known::Known,
-            request_line::{self, Method, RequestLine},
+            request_line::{self, Method},
         },
         head,
     },
@@ -191,12 +191,7 @@ impl<'h> Pseudo<'h> {
         };
         self.path = value;
         self.args = args;
-        let line = RequestLine {
-            args,
-            complex,
-            ..line(0, value.len())
-        };
-        head::set_uri(x, &line, value)
+        head::set_uri(x, (args, complex), value)
     }
 
     fn authority(&mut self, x: &mut Exchange<'_>, value: &'h [u8]) -> Result<(), u16> {
@@ -223,35 +218,12 @@ impl<'h> Pseudo<'h> {
         } else if self.path.is_empty() {
             "path"
         } else {
-            let mut text = x.thread.take_vec();
-            for part in [self.method, b" ", self.path, b" HTTP/2.0"] {
-                text.extend_from_slice(part);
-            }
-            x.request
-                .set_line(&text, &line(self.method.len() + 1, self.path.len()));
-            x.thread.give_vec(text);
+            x.request.set_stream_line(self.method, self.path);
             return Ok(());
         };
         self.is_finished = false;
         let text = format!("client sent no :{missing} header");
         Err(refuse(x, 400, &text))
-    }
-}
-
-/// A request line whose target is `len` bytes from `start` on.
-fn line(start: usize, len: usize) -> RequestLine {
-    let end = start + len;
-    RequestLine {
-        line: 0..end + b" HTTP/2.0".len(),
-        method: 0..start.saturating_sub(1),
-        target: start..end,
-        scheme: None,
-        host: None,
-        args: None,
-        complex: false,
-        version: 2000,
-        protocol: end + 1..end + 1 + b"HTTP/2.0".len(),
-        len: 0,
     }
 }
 
