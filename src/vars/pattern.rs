@@ -22,8 +22,9 @@ enum Engine {
     Pcre(pcre2::bytes::Regex),
 }
 
-/// Byte ranges of the whole match (0) and of each group; None where a group took no part.
-pub type Captures = SmallVec<[Option<(usize, usize)>; 10]>;
+/// Byte ranges of the whole match (0) and of each group; None where a group took no part. Every request has room for these:
+/// that is no more than most patterns need.
+pub type Captures = SmallVec<[Option<(usize, usize)>; 4]>;
 
 /// A pattern that does not compile; the display is nginx's message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -135,7 +135,8 @@ impl Attempt {
         built: &Built,
     ) -> Result<(), Fail> {
         if proxy.http_version == ProxyVersion::Http2 {
-            return self.run_h2(x, proxy, target, built).await;
+            // In memory of its own: it is larger than all else that a task needs for a try.
+            return Box::pin(self.run_h2(x, proxy, target, built)).await;
         }
         x.action = Action::Connecting;
         let tls = Tls::of(x, proxy, target)?;

@@ -66,7 +66,7 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         },
         Err(next) => return next,
     };
-    let next = tries::run(x, proxy, target, built).await;
+    let next = tries::run(x, proxy, &target, &built).await;
     if let Some(context) = x.upstream.take() {
         x.thread.give_shared(context.request);
     }

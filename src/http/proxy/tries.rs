@@ -29,8 +29,8 @@ use crate::{
 pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target,
-    built: Built,
+    target: &Target,
+    built: &Built,
 ) -> Next<'g> {
     let bind = bind(x, proxy);
     let limits = Limits {
@@ -44,7 +44,7 @@ pub(super) async fn run<'g>(
         .map(|key| key.to_vec(x))
         .unwrap_or_default();
     loop {
-        let lease = match pick(x, &mut tries, &target, &hash_key, &built) {
+        let lease = match pick(x, &mut tries, target, &hash_key, built) {
             Ok(lease) => lease,
             Err(next) => return next,
         };
@@ -54,14 +54,14 @@ pub(super) async fn run<'g>(
         attempt.head.headers.clear();
         attempt.head.status_text = std::mem::take(&mut x.response.status_line);
         attempt.head.status_text.clear();
-        let failed = match attempt.run(x, proxy, &target, &built).await {
+        let failed = match attempt.run(x, proxy, target, built).await {
             Ok(()) => match next_status(x, proxy, &tries, &attempt) {
                 Some(fail) => fail,
-                None => return respond(x, proxy, target, built, attempt).await,
+                None => return respond(x, proxy, target, built.is_head, attempt).await,
             },
             Err(fail) => fail,
         };
-        if let Some(next) = after_failure(x, proxy, &mut tries, &target, attempt, failed) {
+        if let Some(next) = after_failure(x, proxy, &mut tries, target, attempt, failed) {
             return next;
         }
     }
@@ -274,20 +274,19 @@ pub(super) fn log_disabled(x: &Exchange<'_>, released: Released) {
 async fn respond<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target,
-    built: Built,
+    target: &Target,
+    is_head: bool,
     mut attempt: Recycled<Attempt>,
 ) -> Next<'g> {
-    let is_head = built.is_head;
     std::mem::swap(&mut x.upstream_headers, &mut attempt.head.headers);
     let bodiless = attempt.head.is_bodiless(is_head);
     if let Some(status) = intercepted(x, proxy, &attempt) {
-        close(x, &target, attempt, bodiless);
+        close(x, target, attempt, bodiless);
         return Next::Status(status);
     }
     let asked = headers::asked(x, proxy.ignore_headers);
     if let Some(uri) = asked.redirect {
-        close(x, &target, attempt, bodiless);
+        close(x, target, attempt, bodiless);
         return headers::accel_redirect(x, &uri);
     }
     x.upgrading = attempt.head.status == 101 && x.request.headers.has(Known::Upgrade);
@@ -300,15 +299,16 @@ async fn respond<'g>(
     x.response.clean_for_upstream();
     headers::copy(x, proxy, &mut attempt.head);
     if let Err(next) = output::send_header(x) {
-        close(x, &target, attempt, bodiless);
+        close(x, target, attempt, bodiless);
         return next;
     }
     if x.upgrading {
-        return upgrade::tunnel(x, proxy, attempt).await;
+        // In memory of its own: tasks need no room for what few requests turn into.
+        return Box::pin(upgrade::tunnel(x, proxy, attempt)).await;
     }
     let buffering = asked.buffering.unwrap_or(proxy.buffering);
     if x.response.header_only {
-        close(x, &target, attempt, bodiless);
+        close(x, target, attempt, bodiless);
         return output::flush(x).await;
     }
     relay::run(

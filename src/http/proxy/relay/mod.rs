@@ -120,7 +120,7 @@ enum Stop {
 pub(super) async fn run<'g>(
     x: &mut Exchange<'g>,
     proxy: &'g Proxy,
-    target: Target,
+    target: &Target,
     attempt: Recycled<Attempt>,
     mode: Mode,
 ) -> Next<'g> {
@@ -160,7 +160,7 @@ pub(super) async fn run<'g>(
         read_resume: None,
         body_read: 0,
         attempt: Some(attempt),
-        target: &target,
+        target,
         proxy,
         x,
     };
