@@ -25,7 +25,10 @@ pub(crate) fn line_end(bytes: &[u8]) -> Option<usize> {
     let ends = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
     let (parts, rest) = bytes.as_chunks::<8>();
     for (number, part) in parts.iter().enumerate() {
-        let Some(at) = first_low(*part) else { continue };
+        // Few bytes of text are as low.
+        let Some(at) = first_below(14, u64::from_le_bytes(*part)) else {
+            continue;
+        };
         // A tab is low too.
         let at = match part.get(at) {
             Some(byte) if ends(byte) => Some(at),
@@ -39,13 +42,30 @@ pub(crate) fn line_end(bytes: &[u8]) -> Option<usize> {
     rest.iter().position(ends).map(|at| start + at)
 }
 
-/// Where the first byte below 14 is, as few are in text: the highest bit of each is looked at when 14 is taken off. What is
-/// borrowed for it changes only bytes behind one that is below.
+/// Where the first `byte` is that is near: a call to look for it costs more than a few steps.
 #[inline]
-fn first_low(part: [u8; 8]) -> Option<usize> {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let bytes = u64::from_le_bytes(part);
-    let low = bytes.wrapping_sub(14 * EACH) & !bytes & (0x80 * EACH);
+pub(crate) fn near(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let wanted = u64::from(byte) * EACH;
+    let (parts, rest) = bytes.as_chunks::<8>();
+    for (number, part) in parts.iter().enumerate() {
+        if let Some(at) = first_below(1, u64::from_le_bytes(*part) ^ wanted) {
+            return Some(8 * number + at);
+        }
+    }
+    let start = bytes.len() - rest.len();
+    rest.iter()
+        .position(|other| *other == byte)
+        .map(|at| start + at)
+}
+
+/// A one in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// Where the first of eight bytes is that is below `limit`, at most 128: the highest bit of each is looked at when that is
+/// taken off. What is borrowed for it changes only bytes behind one that is below.
+#[inline]
+fn first_below(limit: u8, bytes: u64) -> Option<usize> {
+    let low = bytes.wrapping_sub(u64::from(limit) * EACH) & !bytes & (0x80 * EACH);
     (low != 0).then(|| low.trailing_zeros() as usize / 8)
 }
 
@@ -62,6 +82,14 @@ mod tests {
         ) {
             let expected = text.iter().position(|byte| [0, 10, 13].contains(byte));
             prop_assert_eq!(line_end(&text), expected);
+        }
+
+        #[test]
+        fn what_is_near_is_found(
+            text in proptest::collection::vec(prop_oneof![9 => any::<u8>(), 1 => 0x39..0x3c_u8, 1 => Just(0xba)], 0..40),
+        ) {
+            let expected = text.iter().position(|byte| *byte == b':');
+            prop_assert_eq!(near(b':', &text), expected);
         }
     }
 }

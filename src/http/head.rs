@@ -282,6 +282,7 @@ fn lines(
             Line::Partial => return Ok(false),
             Line::End(len) => (len, true),
             Line::Field {
+                known,
                 name,
                 value,
                 len,
@@ -297,7 +298,7 @@ fn lines(
                         x.lingering_close = true;
                         return Err(494);
                     }
-                    field(x, &buf.filled()[..len], (name, value))?;
+                    field(x, &buf.filled()[..len], known, (name, value))?;
                 } else {
                     let line = buf.filled()[..len].trim_ascii_end().escape_log();
                     x.log(
@@ -338,9 +339,9 @@ fn lines(
 pub(super) fn field(
     x: &mut Exchange<'_>,
     line: &[u8],
+    known: Known,
     (name, value): (&[u8], &[u8]),
 ) -> Result<(), u16> {
-    let known = Known::of(name);
     if is_unique(known)
         && let Some(previous) = x.request.headers.get(known)
     {

@@ -92,6 +92,13 @@ impl Piece {
         }
     }
 
+    /// At most `limit` of its bytes, unless they are in a file.
+    fn beginning(&self, limit: u64) -> Option<&[u8]> {
+        let bytes = self.memory()?;
+        let n = usize::try_from(limit).map_or(bytes.len(), |limit| bytes.len().min(limit));
+        Some(&bytes[..n])
+    }
+
     /// Drops `n` bytes from the front.
     pub(super) fn consume(&mut self, n: usize) {
         match self {
@@ -220,26 +227,35 @@ impl Out {
             ready!(io.poll_write_ready(cx))?;
             self.load()?;
         }
-        let (mut slices, mut room) = (
-            std::array::from_fn::<_, BATCH, _>(|_| IoSlice::new(&[])),
-            limit,
-        );
-        let mut count = 0;
-        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
-            let Some(bytes) = piece.memory().filter(|_| room > 0) else {
-                break;
-            };
-            let n = usize::try_from(room).map_or(bytes.len(), |room| bytes.len().min(room));
-            *slice = IoSlice::new(&bytes[..n]);
-            room -= n as u64;
-            count += 1;
-        }
-        let written = match &slices[..count] {
-            [one] => ready!(io.poll_write(cx, one))?,
-            several => ready!(io.poll_write_vectored(cx, several))?,
-        };
+        let written = ready!(self.poll_write_memory(io, limit, cx))?;
         self.consume(written);
         Poll::Ready(Ok(written as u64))
+    }
+
+    /// Writes once of the pieces that are in memory, the first of which is.
+    fn poll_write_memory(
+        &self,
+        io: &mut Io,
+        limit: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if let (Some(one), 1) = (self.pieces.front(), self.pieces.len()) {
+            return io.poll_write(cx, one.beginning(limit).unwrap_or_default());
+        }
+        let mut slices = [IoSlice::new(&[]); BATCH];
+        let (mut room, mut count) = (limit, 0);
+        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            let Some(bytes) = piece.beginning(room).filter(|_| room > 0) else {
+                break;
+            };
+            *slice = IoSlice::new(bytes);
+            room -= bytes.len() as u64;
+            count += 1;
+        }
+        match &slices[..count] {
+            [one] => io.poll_write(cx, one),
+            several => io.poll_write_vectored(cx, several),
+        }
     }
 
     /// Gives a stream what its client takes, at most `limit` bytes; how many that are on the connection. Pieces are shared

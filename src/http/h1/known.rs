@@ -18,7 +18,7 @@ macro_rules! known {
             /// All kinds, by number; the name of each in lower case.
             const ALL: &'static [(Self, &'static str)] = &[(Self::Other, ""), $((Self::$variant, $name),)*];
 
-            /// Recognises a name, whatever its case.
+            /// Recognises a name, whatever its case. What is recognised has nothing in it that may not stand in a name.
             pub fn of(name: &[u8]) -> Self {
                 let (known, own) = Self::ALL[usize::from(SLOTS[slot(name)])];
                 if same(own.as_bytes(), name) { known } else { Self::Other }
@@ -45,22 +45,40 @@ const fn slot(name: &[u8]) -> usize {
     (n * 156 + lower(name[0]) * 125 + lower(name[n - 1]) * 164 + lower(name[n / 2]) * 166) & 255
 }
 
-/// Whether a name is this one of ours, which is of lower-case letters and `-`: no other byte that a name may hold turns
-/// into one of those by its case bit.
+/// Whether a name is this one of ours, which is of lower-case letters and `-`. Names are looked up on the way of every request
+/// and every response: most are compared in two steps.
 fn same(own: &[u8], name: &[u8]) -> bool {
+    /// The bits in which the names differ, but for the case of letters: those have the bit above that of the case, `-` has not.
+    fn diff(own: u64, name: u64) -> u64 {
+        (own ^ name) & !((own & 0x4040_4040_4040_4040) >> 1)
+    }
     if own.len() != name.len() {
         return false;
     }
-    let ((own, own_rest), (name, name_rest)) = (own.as_chunks::<8>(), name.as_chunks::<8>());
-    // Eight at a time: names are looked up on the way of every request and every response.
-    let parts = own.iter().zip(name).fold(0, |diff, (a, b)| {
-        diff | u64::from_le_bytes(*a) ^ (u64::from_le_bytes(*b) | 0x2020_2020_2020_2020)
-    });
-    let rest = own_rest
-        .iter()
-        .zip(name_rest)
-        .fold(0, |diff, (a, b)| diff | (a ^ (b | 0x20)));
-    parts == 0 && rest == 0
+    if let (Some((own_start, own_end)), Some((start, end))) = (ends::<8>(own), ends::<8>(name))
+        && own.len() <= 16
+    {
+        let start = diff(u64::from_le_bytes(*own_start), u64::from_le_bytes(*start));
+        let end = diff(u64::from_le_bytes(*own_end), u64::from_le_bytes(*end));
+        return start | end == 0;
+    }
+    if let (Some((own_start, own_end)), Some((start, end))) = (ends::<4>(own), ends::<4>(name))
+        && own.len() <= 8
+    {
+        let both = |start: &[u8; 4], end: &[u8; 4]| {
+            u64::from(u32::from_le_bytes(*start)) << 32 | u64::from(u32::from_le_bytes(*end))
+        };
+        return diff(both(own_start, own_end), both(start, end)) == 0;
+    }
+    let bytes = own.iter().zip(name);
+    bytes.fold(0, |bits, (own, name)| {
+        bits | diff(u64::from(*own), u64::from(*name))
+    }) == 0
+}
+
+/// The first and the last `N` bytes.
+fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+    Some((bytes.first_chunk()?, bytes.last_chunk()?))
 }
 
 const fn lower(letter: u8) -> usize {
@@ -152,6 +170,24 @@ mod tests {
         assert_eq!(Known::of(b""), Known::Other);
         for (known, name) in Known::ALL {
             assert_eq!(Known::of(name.to_uppercase().as_bytes()), *known);
+        }
+    }
+
+    /// Whatever else stands in place of one byte, it is another name.
+    #[test]
+    fn nothing_else_is_recognised() {
+        for (known, name) in Known::ALL
+            .iter()
+            .filter(|(known, _)| *known != Known::Other)
+        {
+            for at in 0..name.len() {
+                for byte in 0..=255 {
+                    let mut other = name.as_bytes().to_vec();
+                    other[at] = byte;
+                    let is_same = other.eq_ignore_ascii_case(name.as_bytes());
+                    assert_eq!(Known::of(&other) == *known, is_same, "{name} {at} {byte}");
+                }
+            }
         }
     }
 }

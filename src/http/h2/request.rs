@@ -50,7 +50,7 @@ pub(super) fn read(x: &mut Exchange<'_>, head: &Head) -> Result<(), u16> {
             return Err(refuse(x, 400, "client sent \"Proxy-Connection\" header"));
         } else {
             count += 1;
-            head::field(x, name, (name, value))?;
+            head::field(x, name, Known::of(name), (name, value))?;
         }
     }
     if !(x.server.http2.enabled || x.listen.http2) {

@@ -84,11 +84,16 @@ impl ResponseHead {
                 Line::Partial => return Progress::Partial,
                 Line::End(len) => (len, true),
                 Line::Field {
-                    name, value, len, ..
+                    known,
+                    name,
+                    value,
+                    len,
+                    ..
                 } => {
                     // Some servers send the status line twice.
                     let repeated = value.is_empty() && name.starts_with(b"HTTP/");
-                    if !repeated && !self.field(x, Some(&buf.filled()[..len]), (name, value)) {
+                    if !repeated && !self.field(x, Some(&buf.filled()[..len]), known, (name, value))
+                    {
                         return Progress::Invalid;
                     }
                     (len, false)
@@ -150,9 +155,9 @@ impl ResponseHead {
         &mut self,
         x: &Exchange<'_>,
         line: Option<&[u8]>,
+        known: Known,
         (name, value): (&[u8], &[u8]),
     ) -> bool {
-        let known = Known::of(name);
         let previous = match known {
             Known::Other => None,
             known => self.headers.get(known),

@@ -45,7 +45,7 @@ pub(super) fn take(
                 status(head.status, name, value).map_err(|text| refuse(format_args!("{text}")))?;
         } else if head.status == 0 {
             return Err(refuse(format_args!("upstream sent no :status header")));
-        } else if !is_of_connection(name) && !head.field(x, None, (name, value)) {
+        } else if !is_of_connection(name) && !head.field(x, None, Known::of(name), (name, value)) {
             return Err(Fail::InvalidHeader);
         }
     }
