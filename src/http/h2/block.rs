@@ -114,13 +114,7 @@ impl Block {
 
     /// Adds a field. A value that would end a line is left out, as the other end would end the stream for it; false then.
     pub(in crate::http) fn field(&mut self, name: Name, value: &[u8]) -> bool {
-        let before = self.bytes.len();
-        self.bytes.push(INDEXED_NAME | name as u8);
-        let is_value = self.string(value, false);
-        if !is_value {
-            self.bytes.truncate(before);
-        }
-        is_value
+        self.strings(INDEXED_NAME | name as u8, b"", value)
     }
 
     /// Adds `content-length`.
@@ -143,13 +137,26 @@ impl Block {
         }
     }
 
-    /// The same, whatever the field is about.
+    /// The same, whatever the field is about; it has a name.
     pub(in crate::http) fn text(&mut self, name: &[u8], value: &[u8]) {
+        self.strings(NEW_NAME, name, value);
+    }
+
+    /// Adds a field that begins with `first`, and whose name is written out unless it is empty; false when something is in
+    /// it that must not be.
+    fn strings(&mut self, first: u8, name: &[u8], value: &[u8]) -> bool {
         let before = self.bytes.len();
-        self.bytes.push(NEW_NAME);
-        if !(self.string(name, true) && self.string(value, false)) {
-            self.bytes.truncate(before);
+        self.bytes.push(first);
+        if codes::recall(name, value, &mut self.bytes) {
+            return true;
         }
+        if !(name.is_empty() || self.string(name, true)) || !self.string(value, false) {
+            self.bytes.truncate(before);
+            return false;
+        }
+        let code = self.bytes.get(before + 1..).unwrap_or_default();
+        codes::remember(name, value, code);
+        true
     }
 
     /// Whether there is nothing in it.
@@ -170,9 +177,6 @@ impl Block {
 
     /// Adds a string, in Huffman's code where that is shorter; false when something is in it that must not be.
     fn string(&mut self, bytes: &[u8], is_name: bool) -> bool {
-        if codes::recall(bytes, is_name, &mut self.bytes) {
-            return true;
-        }
         let table = if is_name { &NAME } else { &VALUE };
         let at = self.bytes.len();
         // The length of most is one byte.
@@ -200,7 +204,6 @@ impl Block {
                 }
             }
         }
-        codes::remember(bytes, is_name, self.bytes.get(at..).unwrap_or_default());
         true
     }
 }
