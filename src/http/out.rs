@@ -186,7 +186,10 @@ impl Out {
             self.bytes += bytes.len() as u64;
             self.in_memory += bytes.len() as u64;
         } else {
-            self.push_vec(bytes.to_vec());
+            // Others follow, up to a write.
+            let mut own = Vec::with_capacity(bytes.len().max(2 * SHORT));
+            own.extend_from_slice(bytes);
+            self.push_vec(own);
         }
     }
 

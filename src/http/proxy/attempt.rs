@@ -277,11 +277,14 @@ impl Attempt {
             };
             let deadline = clock::now().after(proxy.read_timeout);
             let buf = &mut self.buf;
+            let mut has_waited = false;
             let read = wait(&mut x.conn, watch, deadline, |client, cx| {
-                // What answers the client has been out of use for long.
-                prefetch(own);
-                prefetch(response);
-                client.prefetch();
+                if std::mem::replace(&mut has_waited, true) {
+                    // What answers the client has been out of use for long.
+                    prefetch(own);
+                    prefetch(response);
+                    client.prefetch();
+                }
                 poll_read(conn, buf, room, cx)
             })
             .await?;
