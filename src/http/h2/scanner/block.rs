@@ -44,6 +44,11 @@ impl Scanner {
             len, flags, stream, ..
         } = self.frame;
         let rest = len - before.len();
+        if self.is_going {
+            // The client was told so while this was on its way.
+            self.state = State::after(rest, State::Skip);
+            return Ok(());
+        }
         let (padding, dependency) = match before.split_first() {
             Some((padding, dependency)) if flags & PADDED != 0 => {
                 (usize::from(*padding), dependency)

@@ -292,6 +292,26 @@ fn the_last_request_is_the_last() {
     assert_eq!(feed(&mut scanner, &frame(DATA, 0, 5, b"x")).unwrap(), b"");
 }
 
+/// What was begun before the client was told is served, what was not is not.
+#[test]
+fn heads_that_come_while_it_stops() {
+    let mut scanner = begun(BOUNDS);
+    let first = request(1);
+    feed(&mut scanner, &first[..10]).unwrap();
+    assert_eq!(scanner.stop(), 1);
+    feed(&mut scanner, &first[10..]).unwrap();
+    assert!(scanner.head(1).is_some());
+
+    let mut scanner = begun(BOUNDS);
+    let padded = frame(HEADERS, PADDED | END, 1, b"\x01\x82\x86\0");
+    let rest = frame(CONTINUATION, END_HEADERS, 1, b"\x84\x41\x01a");
+    feed(&mut scanner, &padded[..9]).unwrap();
+    assert_eq!(scanner.stop(), 0);
+    assert_eq!(feed(&mut scanner, &padded[9..]).unwrap(), b"");
+    assert_eq!(feed(&mut scanner, &rest).unwrap(), b"");
+    assert!(scanner.head(1).is_none());
+}
+
 #[test]
 fn a_late_head_is_given_up() {
     let mut scanner = begun(BOUNDS);
