@@ -10,8 +10,9 @@ use crate::{
     http::{
         h1::{
             chunked::{Decoder, Step},
-            headers::{self, Headers, Line},
+            headers::Headers,
             known::Known,
+            line::{self, Line},
             request_line::{self, Parsed, RequestLine},
             status_line, uri,
         },
@@ -92,7 +93,7 @@ fn fields(bytes: &[u8], underscores: bool) -> Option<usize> {
     let mut headers = Headers::default();
     let mut at = 0;
     loop {
-        match headers::line(&bytes[at..], underscores) {
+        match line::line(&bytes[at..], underscores) {
             Line::Partial => return None,
             Line::Invalid(good) => {
                 assert!(good < bytes.len() - at, "the bad byte is one of the input");

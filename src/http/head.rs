@@ -7,8 +7,9 @@ use super::{
     conn::ConnError,
     exchange::{Action, EscapeLog, Exchange},
     h1::{
-        headers::{self, Line},
+        headers,
         known::Known,
+        line::{self, Line},
         request_line::{self, LineError, Method, Parsed, RequestLine},
         uri,
     },
@@ -278,7 +279,7 @@ fn lines(
 ) -> Result<bool, u16> {
     loop {
         let core = &x.server.core;
-        let (len, end) = match headers::line(buf.filled(), core.underscores_in_headers) {
+        let (len, end) = match line::line(buf.filled(), core.underscores_in_headers) {
             Line::Partial => return Ok(false),
             Line::End(len) => (len, true),
             Line::Field {

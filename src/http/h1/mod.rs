@@ -7,6 +7,7 @@
 pub mod chunked;
 pub mod headers;
 pub mod known;
+pub mod line;
 pub mod request_line;
 pub mod status_line;
 pub mod uri;

@@ -1,8 +1,6 @@
 //! What ends a connection of HTTP/2: the code that its client is told, and the line in the log.
 
-use std::borrow::Cow;
-
-use super::hpack::HpackError;
+use std::{borrow::Cow, fmt};
 
 /// Codes of GOAWAY (RFC 9113, 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +37,33 @@ impl Fault {
     }
 }
 
+/// What is wrong with a header block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HpackError {
+    /// It ends in the middle of a field.
+    Truncated,
+    /// A number takes too many bytes.
+    LongIndex,
+    /// The same of a size of the table.
+    LongSize,
+    /// The same of a length.
+    LongLength,
+    /// Index 0.
+    ZeroIndex,
+    /// There is no field with this index.
+    Index(usize),
+    /// The table cannot be that large.
+    TableSize(usize),
+    /// A name or value is too long.
+    LargeField,
+    /// All of it is.
+    Large,
+    /// A string is no valid Huffman code.
+    Huffman,
+    /// A name is empty.
+    EmptyName,
+}
+
 impl From<HpackError> for Fault {
     fn from(error: HpackError) -> Self {
         let code = match error {
@@ -48,5 +73,29 @@ impl From<HpackError> for Fault {
             _ => Code::Compression,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl fmt::Display for HpackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("client sent header block with incorrect length"),
+            Self::LongIndex => {
+                f.write_str("client sent header block with too long header index value")
+            }
+            Self::LongSize => {
+                f.write_str("client sent header block with too long size update value")
+            }
+            Self::LongLength => f.write_str("client sent header field with too long length value"),
+            Self::ZeroIndex => f.write_str("client sent invalid hpack table index 0"),
+            Self::Index(index) => {
+                write!(f, "client sent out of bound hpack table index: {index}")
+            }
+            Self::TableSize(size) => write!(f, "client sent invalid table size update: {size}"),
+            Self::LargeField => f.write_str("client sent too large header field"),
+            Self::Large => f.write_str("client sent too large header"),
+            Self::Huffman => f.write_str("client sent invalid encoded header field"),
+            Self::EmptyName => f.write_str("client sent zero header name length"),
+        }
     }
 }

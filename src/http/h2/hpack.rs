@@ -4,9 +4,9 @@
 //! Mirrors `ngx_http_v2_state_header_block` and what follows it (`http/v2/ngx_http_v2.c`), `ngx_http_v2_table.c`.
 #![warn(clippy::indexing_slicing)]
 
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
-use super::{huffman, statics};
+use super::{fault::HpackError, huffman, statics};
 use crate::common::recycle::Spares;
 
 /// Decompresses the header blocks of a connection.
@@ -76,33 +76,6 @@ pub struct Limits {
     pub field: usize,
     /// Length of all names and values, bytes.
     pub total: usize,
-}
-
-/// What is wrong with a header block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HpackError {
-    /// It ends in the middle of a field.
-    Truncated,
-    /// A number takes too many bytes.
-    LongIndex,
-    /// The same of a size of the table.
-    LongSize,
-    /// The same of a length.
-    LongLength,
-    /// Index 0.
-    ZeroIndex,
-    /// There is no field with this index.
-    Index(usize),
-    /// The table cannot be that large.
-    TableSize(usize),
-    /// A name or value is too long.
-    LargeField,
-    /// All of it is.
-    Large,
-    /// A string is no valid Huffman code.
-    Huffman,
-    /// A name is empty.
-    EmptyName,
 }
 
 /// Size of the dynamic table of who was told of no other.
@@ -354,30 +327,6 @@ impl Text<'_> {
             return Err(HpackError::Huffman);
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for HpackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated => f.write_str("client sent header block with incorrect length"),
-            Self::LongIndex => {
-                f.write_str("client sent header block with too long header index value")
-            }
-            Self::LongSize => {
-                f.write_str("client sent header block with too long size update value")
-            }
-            Self::LongLength => f.write_str("client sent header field with too long length value"),
-            Self::ZeroIndex => f.write_str("client sent invalid hpack table index 0"),
-            Self::Index(index) => {
-                write!(f, "client sent out of bound hpack table index: {index}")
-            }
-            Self::TableSize(size) => write!(f, "client sent invalid table size update: {size}"),
-            Self::LargeField => f.write_str("client sent too large header field"),
-            Self::Large => f.write_str("client sent too large header"),
-            Self::Huffman => f.write_str("client sent invalid encoded header field"),
-            Self::EmptyName => f.write_str("client sent zero header name length"),
-        }
     }
 }
 

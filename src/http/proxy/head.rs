@@ -9,8 +9,9 @@ use crate::{
     http::{
         exchange::{EscapeLog, Exchange},
         h1::{
-            headers::{self, Headers, Line},
+            headers::{self, Headers},
             known::Known,
+            line::{self, Line},
             status_line::{self, Parsed},
         },
     },
@@ -80,7 +81,7 @@ impl ResponseHead {
             }
         }
         loop {
-            let (len, end) = match headers::line(buf.filled(), true) {
+            let (len, end) = match line::line(buf.filled(), true) {
                 Line::Partial => return Progress::Partial,
                 Line::End(len) => (len, true),
                 Line::Field {

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use crate::{
     common::hash::FnvMap,
     http::h2::{
+        fault::HpackError,
         frame::{CONTINUATION, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, PADDED},
-        hpack::{Decoder, Fields, HpackError, Limits},
+        hpack::{Decoder, Fields, Limits},
     },
 };
 

@@ -10,7 +10,7 @@ use crate::{
         filters,
         h1::{
             chunked::Step,
-            headers::{self, Line},
+            line::{self, Line},
         },
         out::Piece,
         proxy::tries,
@@ -97,7 +97,7 @@ impl Relay<'_, '_> {
     /// Trailer lines; a line that is cut is kept for the next read.
     fn trailers(&mut self, mut buf: Buf) {
         loop {
-            match headers::line(buf.filled(), true) {
+            match line::line(buf.filled(), true) {
                 Line::Partial => {
                     if let Some(attempt) = &mut self.attempt {
                         attempt.buf = buf;
