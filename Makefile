@@ -33,6 +33,7 @@ lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --quiet --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps
+	packaging/copyright >/dev/null
 
 check: lint unit
 
