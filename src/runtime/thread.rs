@@ -138,12 +138,16 @@ pub(super) fn run(
 fn stay_on(processors: &[usize], logs: &Logs) {
     let mut set = CpuSet::new();
     for &processor in processors {
-        let text = format_args!("sched_setaffinity(): using cpu #{processor}");
-        logs.main().emit(Level::Notice, None, text);
         // The configuration holds no number that is too large.
         set.set(processor).ok();
     }
-    if let Err(error) = sched_setaffinity(Pid::from_raw(0), &set) {
+    let result = sched_setaffinity(Pid::from_raw(0), &set);
+    // In nginx's order, but when it is done: who reads the line finds it so.
+    for processor in processors {
+        let text = format_args!("sched_setaffinity(): using cpu #{processor}");
+        logs.main().emit(Level::Notice, None, text);
+    }
+    if let Err(error) = result {
         let error = Errno(&error.into());
         logs.main().emit(
             Level::Alert,
