@@ -6,7 +6,10 @@
 use std::{fmt, io, os::fd::OwnedFd};
 
 use socket2::{Domain, SockAddr, Socket, Type};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::{
+    io::Interest,
+    net::{TcpStream, UnixStream},
+};
 
 use super::{Io, sockopt};
 use crate::{
@@ -125,11 +128,14 @@ pub async fn connect(addr: &Addr, options: &ConnectOptions) -> Result<Io, Connec
         std::future::poll_fn(|cx| io.poll_write_ready(cx))
             .await
             .map_err(ConnectError::at(ConnectStep::Finish))?;
-        match io.take_error() {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => {
-                return Err(ConnectError::at(ConnectStep::Finish)(error));
-            }
+        // A connection that failed comes with EPOLLERR: where no event tells of one, the system need not be asked.
+        let failed = match io.try_io(Interest::ERROR, || io.take_error()) {
+            Ok(failed) => failed,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = failed {
+            return Err(ConnectError::at(ConnectStep::Finish)(error));
         }
     }
     Ok(io)

@@ -40,10 +40,6 @@ const MAX_PASSES: u32 = 10;
 pub(super) async fn run(s: &mut Session<'_, Io>) -> End {
     s.action = Action::Content;
     let server = s.server;
-    if server.core.tcp_nodelay {
-        // Without it small pieces are later, not lost.
-        drop(s.downstream.set_nodelay(true));
-    }
     match &server.handler {
         StreamHandler::None => End::Status(500),
         StreamHandler::Proxy => End::Status(proxy::run(s).await),

@@ -1,40 +1,43 @@
 //! What OpenSSL would say of a handshake that failed, for the error log.
 
-use std::io;
+use std::{fmt, io};
 
 use rustls::{AlertDescription, Error};
 
 use crate::common::errno::Errno;
 
-/// nginx's message for a handshake with a peer that failed.
+/// nginx's message for a handshake with a peer that failed; written only when it is shown.
 // DIFFERS(tls-words): OpenSSL's words are others.
-pub fn handshake_failure(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        return "peer closed connection in SSL handshake".to_owned();
-    }
-    let tls = tls_error(error);
-    let why = tls.map_or_else(
-        || Errno(error).to_string(),
-        |error| format!("SSL: {}", reason(error)),
-    );
-    format!("SSL_do_handshake() failed ({why})")
+pub fn handshake_failure(error: &io::Error) -> impl fmt::Display {
+    fmt::from_fn(move |f| {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return f.write_str("peer closed connection in SSL handshake");
+        }
+        f.write_str("SSL_do_handshake() failed (")?;
+        match tls_error(error) {
+            None => write!(f, "{}", Errno(error))?,
+            Some(error) => write!(f, "SSL: {}", reason(error))?,
+        }
+        f.write_str(")")
+    })
 }
 
-/// nginx's message for a `call` that failed on a connection, which may speak TLS.
-pub fn failure(call: &str, error: &io::Error) -> String {
-    match tls_error(error) {
-        None => format!("{call} failed ({})", Errno(error)),
+/// nginx's message for a `call` that failed on a connection, which may speak TLS; written only when it is shown. A client
+/// that resets its connection is told of at a level that is seldom on.
+pub fn failure(call: &str, error: &io::Error) -> impl fmt::Display {
+    fmt::from_fn(move |f| match tls_error(error) {
+        None => write!(f, "{call} failed ({})", Errno(error)),
         // It is nginx's own.
-        Some(Error::General(text)) => text.clone(),
+        Some(Error::General(text)) => f.write_str(text),
         Some(error) => {
             let call = if call == "recv()" {
                 "SSL_read()"
             } else {
                 "SSL_write()"
             };
-            format!("{call} failed (SSL: {})", reason(error))
+            write!(f, "{call} failed (SSL: {})", reason(error))
         }
-    }
+    })
 }
 
 fn tls_error(error: &io::Error) -> Option<&Error> {
@@ -95,23 +98,18 @@ mod tests {
     #[test]
     fn openssl_has_its_own_words() {
         let tls = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let text = handshake_failure(&tls(Error::AlertReceived(
-            AlertDescription::HandshakeFailure,
-        )));
+        let alert = tls(Error::AlertReceived(AlertDescription::HandshakeFailure));
         assert_eq!(
-            text,
+            handshake_failure(&alert).to_string(),
             "SSL_do_handshake() failed (SSL: error:0A000410:SSL routines::ssl/tls alert handshake failure:SSL alert number 40)"
         );
-        let text = handshake_failure(&io::ErrorKind::UnexpectedEof.into());
+        let text = handshake_failure(&io::ErrorKind::UnexpectedEof.into()).to_string();
         assert_eq!(text, "peer closed connection in SSL handshake");
-        let text = failure("recv()", &io::Error::from_raw_os_error(104));
+        let text = failure("recv()", &io::Error::from_raw_os_error(104)).to_string();
         assert_eq!(text, "recv() failed (104: Connection reset by peer)");
-        let text = failure(
-            "recv()",
-            &tls(Error::AlertReceived(AlertDescription::CertificateRequired)),
-        );
+        let alert = tls(Error::AlertReceived(AlertDescription::CertificateRequired));
         assert_eq!(
-            text,
+            failure("recv()", &alert).to_string(),
             "SSL_read() failed (SSL: error:0A00045C:SSL routines::tlsv13 alert certificate required:SSL alert number 116)"
         );
     }

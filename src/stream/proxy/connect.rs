@@ -158,13 +158,15 @@ async fn attempt<D: Downstream>(
     let mut connecting = pin!(connect(&lease.peer().addr, options));
     let result = within(s, deadline, |cx| connecting.as_mut().poll(cx)).await?;
     let io = result.map_err(|error| refused(s, &error))?;
-    if s.server.core.tcp_nodelay {
-        // Without it small pieces are later, not lost.
-        drop(io.set_nodelay(true));
-    }
     match tls {
         None => Ok(io),
-        Some(tls) => tls.handshake(s, (&lease.peer().text, io), deadline).await,
+        Some(tls) => {
+            if s.server.core.tcp_nodelay {
+                // Without it the greeting behind a PROXY header is later, not lost. Plain text: see `Way`.
+                drop(io.set_nodelay(true));
+            }
+            tls.handshake(s, (&lease.peer().text, io), deadline).await
+        }
     }
 }
 

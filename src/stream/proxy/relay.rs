@@ -54,13 +54,17 @@ enum End {
 pub(super) async fn run(s: &mut Session<'_, Io>, peer: Peer, start: i64) -> u16 {
     let conf = &*s.server.proxy;
     let header = tls::header(s);
-    let is_plain = peer.io.is_plain();
+    let (is_plain, nodelay) = (peer.io.is_plain(), s.server.core.tcp_nodelay);
     // It has gone before the handshake otherwise.
     let first = if is_plain { &*header } else { b"" };
     let mut relay = Relay {
         peer,
-        up: Way::new(rate(s, &conf.upload_rate, start), first),
-        down: Way::new(rate(s, &conf.download_rate, start), b""),
+        up: Way::new(
+            rate(s, &conf.upload_rate, start),
+            nodelay && is_plain,
+            first,
+        ),
+        down: Way::new(rate(s, &conf.download_rate, start), nodelay, b""),
         deadline: None,
         has_begun: false,
     };

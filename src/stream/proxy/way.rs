@@ -22,6 +22,8 @@ pub(super) struct Way {
     buf: Buf,
     bulk: Bulk,
     rate: Option<Box<Rate>>,
+    /// `TCP_NODELAY` is still to be set where it goes to.
+    nodelay: bool,
     /// Reading saw the end.
     pub eof: bool,
     /// The end was passed on.
@@ -37,10 +39,11 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// A direction with a limit, if it has one; `first` goes out before anything that is read.
-    pub(super) fn new(rate: Option<Rate>, first: &[u8]) -> Self {
+    /// A direction with a limit, if it has one; `first` goes out before anything that is read. `nodelay`: `tcp_nodelay`.
+    pub(super) fn new(rate: Option<Rate>, nodelay: bool, first: &[u8]) -> Self {
         let mut way = Self {
             rate: rate.map(Box::new),
+            nodelay,
             ..Self::default()
         };
         if !first.is_empty() {
@@ -102,6 +105,12 @@ impl Way {
     }
 
     fn poll_write(&mut self, to: &mut Io, cx: &mut Context<'_>) -> Poll<()> {
+        if self.nodelay && (self.written > 0 || !to.is_plain()) {
+            self.nodelay = false;
+            // Without it small pieces are later, not lost. Nothing holds back the first, so that a session of one question
+            // and one answer does without.
+            drop(to.set_nodelay(true));
+        }
         let written = if self.bulk.holds() {
             self.bulk.poll_drain(to, cx)
         } else {
@@ -179,5 +188,55 @@ impl Way {
             None => self.bulk.note_read(n == most),
         }
         Poll::Ready(Ok(n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Whether the receiving side sends at once after each of two pieces.
+    fn nodelay_after(way: &mut Way) -> [bool; 2] {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build();
+        runtime.unwrap().block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let pair = async || {
+                let near = TcpStream::connect(addr).await.unwrap();
+                (Io::Tcp(near), listener.accept().await.unwrap().0)
+            };
+            let ((mut from, sender), (mut to, _receiver)) = (pair().await, pair().await);
+            let (pipes, mut after) = (Pipes::default(), [false; 2]);
+            for is_set in &mut after {
+                sender.writable().await.unwrap();
+                assert_eq!(sender.try_write(b"piece").unwrap(), 5);
+                let before = way.read;
+                poll_fn(|cx| {
+                    way.poll((&mut from, &mut to), SMALL, &pipes, cx);
+                    if way.read == before || way.holds() {
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+                *is_set = to.socket().tcp_nodelay().unwrap();
+            }
+            after
+        })
+    }
+
+    #[test]
+    fn only_a_second_piece_could_be_held_back() {
+        let way = |nodelay, first| Way::new(None, nodelay, first);
+        assert_eq!(nodelay_after(&mut way(true, b"")), [false, true]);
+        assert_eq!(nodelay_after(&mut way(false, b"")), [false, false]);
+        let header = b"PROXY UNKNOWN\r\n";
+        assert_eq!(nodelay_after(&mut way(true, header)), [true, true]);
     }
 }
