@@ -116,11 +116,18 @@ class Program:
 
     def __init__(self, name, file, port, command):
         """`file` is the path of its files without their ends; `command` begins it, and it listens at `port`."""
-        self.name, self.file, self.port = name, file, port
-        self.output = open(f"{file}.out", "wb")
-        self.process = subprocess.Popen(command, preexec_fn=on_core(PROXY_CORE), env=environment(), cwd=file.parent,
+        self.name, self.file, self.port, self.command = name, file, port, command
+        self.start()
+
+    def start(self):
+        self.output = open(f"{self.file}.out", "wb")
+        self.process = subprocess.Popen(self.command, preexec_fn=on_core(PROXY_CORE), env=environment(), cwd=self.file.parent,
                                         stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
         wait_for(self)
+
+    def restart(self):
+        self.stop()
+        self.start()
 
     def pids(self):
         """The process and all below it."""
@@ -331,10 +338,15 @@ def measure(proxies, load):
 
 
 def rounds(proxies, load):
-    """All rounds, after one turn to warm up."""
-    for proxy in proxies.values():
-        load(proxy)
-    return [measure(proxies, load) for _ in range(ROUNDS)]
+    """All rounds, each with processes of its own and after one turn to warm up: where the memory of a process lies is
+    chance, and moves its figures by some per cent for as long as it lives."""
+    done = []
+    for _ in range(ROUNDS):
+        for proxy in proxies.values():
+            proxy.restart()
+            load(proxy)
+        done.append(measure(proxies, load))
+    return done
 
 
 def table(title, units, done, bounds, missed):
