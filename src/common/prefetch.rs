@@ -7,19 +7,66 @@
 use std::{
     future::Future,
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll},
 };
 
 /// Bytes of a line of the caches, of all processors that matter.
 const LINE: usize = 64;
 
+/// How much is asked for of a vector's memory, bytes: as much as is mostly used of it.
+const HEAD: usize = 256;
+
 /// Asks for the memory at `value`, not for what it refers to. Costs an instruction a line where it is here already.
 #[inline]
 pub fn prefetch<T>(value: *const T) {
+    bytes(value.cast(), size_of::<T>());
+}
+
+#[inline]
+fn bytes(start: *const u8, count: usize) {
     let mut at = 0;
-    while at < size_of::<T>() {
-        line(value.cast::<u8>().wrapping_add(at));
+    while at < count {
+        line(start.wrapping_add(at));
         at += LINE;
+    }
+}
+
+/// A value with memory of its own that can be asked for.
+pub trait Prefetch {
+    /// Asks for it.
+    fn prefetch(&self);
+}
+
+impl<T> Prefetch for Box<T> {
+    #[inline]
+    fn prefetch(&self) {
+        prefetch(&raw const **self);
+    }
+}
+
+impl<T> Prefetch for Rc<T> {
+    #[inline]
+    fn prefetch(&self) {
+        prefetch(&raw const **self);
+    }
+}
+
+impl<T> Prefetch for Vec<T> {
+    #[inline]
+    fn prefetch(&self) {
+        bytes(
+            self.as_ptr().cast(),
+            (self.capacity() * size_of::<T>()).min(HEAD),
+        );
+    }
+}
+
+impl<A: Prefetch, B: Prefetch> Prefetch for (A, B) {
+    #[inline]
+    fn prefetch(&self) {
+        self.0.prefetch();
+        self.1.prefetch();
     }
 }
 
@@ -71,6 +118,8 @@ mod tests {
         prefetch::<[u8; 4096]>(std::ptr::null());
         prefetch::<[u64; 100]>(std::ptr::without_provenance(usize::MAX - 8));
         prefetch::<()>(std::ptr::null());
+        (Box::new(()), (Rc::new([0; 99]), vec![0_u64; 99])).prefetch();
+        (Vec::<u8>::new(), Vec::<()>::new()).prefetch();
     }
 
     #[test]

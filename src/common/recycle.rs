@@ -9,8 +9,10 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
+use super::prefetch::Prefetch;
+
 /// How many are kept: streams of HTTP/2 come many at once.
-const KEPT: usize = 128;
+pub const KEPT: usize = 512;
 
 /// Values that are kept for the memory that they hold.
 pub struct Spares<T>(RefCell<Vec<T>>);
@@ -30,17 +32,26 @@ impl<T> Spares<T> {
         Self(RefCell::new(Vec::new()))
     }
 
-    /// The last one that was kept.
-    pub fn pop(&self) -> Option<T> {
-        self.0.borrow_mut().pop()
-    }
-
     /// Keeps one, unless there are enough.
     pub fn keep(&self, value: T) {
         let mut spare = self.0.borrow_mut();
         if spare.len() < KEPT {
             spare.push(value);
         }
+    }
+}
+
+impl<T: Prefetch> Spares<T> {
+    /// The last one that was kept. The memory of the next is asked for: of many requests that come at once, each finds it
+    /// there.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        let mut spare = self.0.borrow_mut();
+        let last = spare.pop();
+        if let Some(next) = spare.last() {
+            next.prefetch();
+        }
+        last
     }
 }
 
@@ -95,6 +106,13 @@ impl<T> Recycler<T> {
 }
 
 const HELD: &str = "a value stays until its place is given back";
+
+impl<T> Prefetch for Recycled<T> {
+    #[inline]
+    fn prefetch(&self) {
+        self.0.prefetch();
+    }
+}
 
 impl<T> Deref for Recycled<T> {
     type Target = T;

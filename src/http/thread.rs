@@ -25,6 +25,7 @@ use crate::{
     common::{
         buffer::Buf,
         clock,
+        prefetch::Prefetch,
         random::Random,
         recycle::{Recycler, Spares},
     },
@@ -58,9 +59,9 @@ pub struct Thread {
     pub(super) runners: Runners<Job>,
     /// Pipes for bodies that are spliced.
     pub(super) pipes: Pipes,
-    spare: RefCell<Vec<Parts>>,
-    vecs: RefCell<Vec<Vec<u8>>>,
-    shared: RefCell<Vec<Rc<Vec<u8>>>>,
+    spare: Spares<Parts>,
+    vecs: Spares<Vec<u8>>,
+    shared: Spares<Rc<Vec<u8>>>,
     /// Connections of streams that are over.
     conns: Spares<Box<Conn>>,
     /// Streams of HTTP/2.
@@ -77,8 +78,14 @@ pub(super) struct Parts {
     pub(super) upstream_out: Out,
 }
 
-/// How many spare requests and vectors are kept: streams of HTTP/2 come many at once.
-const KEPT: usize = 512;
+impl Prefetch for Parts {
+    #[inline]
+    fn prefetch(&self) {
+        self.request.prefetch();
+        self.response.prefetch();
+    }
+}
+
 /// Vectors that have become longer than this are not kept, bytes.
 const LONGEST: usize = 8192;
 
@@ -102,9 +109,9 @@ impl Thread {
             resolvers: Resolvers::new(complain),
             runners: Runners::default(),
             pipes: Pipes::default(),
-            spare: RefCell::default(),
-            vecs: RefCell::default(),
-            shared: RefCell::default(),
+            spare: Spares::new(),
+            vecs: Spares::new(),
+            shared: Spares::new(),
             conns: Spares::new(),
             streams: Recycler::default(),
         })
@@ -183,46 +190,37 @@ impl Thread {
 
     /// Parts of an exchange, with memory from earlier ones.
     pub(super) fn recycled(&self) -> Parts {
-        self.spare.borrow_mut().pop().unwrap_or_default()
+        self.spare.pop().unwrap_or_default()
     }
 
     pub(super) fn recycle(&self, mut parts: Parts) {
-        let mut spare = self.spare.borrow_mut();
-        if spare.len() < KEPT {
-            parts.request.reset();
-            parts.response.reset();
-            parts.upstream_headers.end();
-            parts.out.clear();
-            parts.upstream_out.clear();
-            spare.push(parts);
-        }
+        parts.request.reset();
+        parts.response.reset();
+        parts.upstream_headers.end();
+        parts.out.clear();
+        parts.upstream_out.clear();
+        self.spare.keep(parts);
     }
 
     /// An empty vector, perhaps with memory from before.
     pub fn take_vec(&self) -> Vec<u8> {
-        self.vecs
-            .borrow_mut()
-            .pop()
-            .unwrap_or_else(|| Vec::with_capacity(512))
+        self.vecs.pop().unwrap_or_else(|| Vec::with_capacity(512))
     }
 
     /// An empty vector that may be shared, perhaps with memory from before.
     pub(super) fn take_shared(&self) -> Rc<Vec<u8>> {
         self.shared
-            .borrow_mut()
             .pop()
             .unwrap_or_else(|| Rc::new(Vec::with_capacity(512)))
     }
 
     /// Gives it back, unless somebody else has it too.
     pub(super) fn give_shared(&self, mut shared: Rc<Vec<u8>>) {
-        let mut spare = self.shared.borrow_mut();
-        if spare.len() < KEPT
-            && let Some(vec) = Rc::get_mut(&mut shared)
+        if let Some(vec) = Rc::get_mut(&mut shared)
             && (1..=LONGEST).contains(&vec.capacity())
         {
             vec.clear();
-            spare.push(shared);
+            self.shared.keep(shared);
         }
     }
 
@@ -249,10 +247,9 @@ impl Thread {
 
     /// Gives a vector back.
     pub fn give_vec(&self, mut vec: Vec<u8>) {
-        let mut vecs = self.vecs.borrow_mut();
-        if vecs.len() < KEPT && vec.capacity() <= LONGEST {
+        if vec.capacity() <= LONGEST {
             vec.clear();
-            vecs.push(vec);
+            self.vecs.keep(vec);
         }
     }
 }

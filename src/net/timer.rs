@@ -11,13 +11,24 @@ use std::{
 
 use tokio::time::{Sleep, sleep_until};
 
-use crate::common::clock::{self, Now};
+use crate::common::{
+    clock::{self, Now},
+    prefetch::{Prefetch, prefetch},
+};
 
 /// A timer that is set lazily.
 #[derive(Debug, Default)]
 pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
     set_for: Now,
+}
+
+impl Prefetch for Timer {
+    fn prefetch(&self) {
+        if let Some(sleep) = &self.sleep {
+            prefetch(&raw const **sleep);
+        }
+    }
 }
 
 impl Timer {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::conf::model;
+use crate::{common::prefetch::prefetch, conf::model};
 
 /// Idle connections `C`, found by key `K`.
 #[derive(Debug)]
@@ -45,7 +45,12 @@ impl<K: Eq, C> Pool<K, C> {
         if self.is_expired(&self.idle[index], now) {
             return None;
         }
-        self.idle.remove(index).map(|idle| idle.conn)
+        let taken = self.idle.remove(index);
+        if let Some(next) = index.checked_sub(1).and_then(|index| self.idle.get(index)) {
+            // Another request may come at once.
+            prefetch(next);
+        }
+        taken.map(|idle| idle.conn)
     }
 
     /// Keeps a connection. Returns the one that had to go for it, or this one when nothing can be kept.

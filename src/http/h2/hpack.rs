@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::{fault::HpackError, huffman, statics};
-use crate::common::recycle::Spares;
+use crate::common::{prefetch::Prefetch, recycle::Spares};
 
 /// Decompresses the header blocks of a connection.
 #[derive(Debug)]
@@ -66,6 +66,14 @@ impl Fields {
             self.ends.clear();
             SPARE.with(|spares| spares.keep(self));
         }
+    }
+}
+
+impl Prefetch for Fields {
+    #[inline]
+    fn prefetch(&self) {
+        self.bytes.prefetch();
+        self.ends.prefetch();
     }
 }
 

@@ -29,11 +29,17 @@ pub(super) fn read(x: &mut Exchange<'_>, head: &Head) -> Result<(), u16> {
     let mut cookie = None;
     let mut count = 0;
     for (name, value) in head.fields.iter() {
-        let is_valid = validate(x, name, value)?;
-        if let Some(name) = name.strip_prefix(b":") {
-            pseudo.take(x, name, value)?;
+        if let Some(part) = name.strip_prefix(b":") {
+            let kind = Kind::of(part);
+            if kind.is_none() {
+                validate_name(x, name, part)?;
+            }
+            validate_value(x, name, value)?;
+            pseudo.take(x, (kind, part), value)?;
             continue;
         }
+        let is_valid = validate_name(x, name, name)?;
+        validate_value(x, name, value)?;
         pseudo.finish(x)?;
         let core = &x.server.core;
         if !is_valid && core.ignore_invalid_headers {
@@ -92,11 +98,12 @@ const NAME: [u8; 256] = byte_table!(|byte| match byte {
     _ => 0,
 });
 
-/// Whether the name is made of what names are made of; an error if the field must not be there at all.
-fn validate(x: &Exchange<'_>, name: &[u8], value: &[u8]) -> Result<bool, u16> {
+/// Whether the name, or what of it follows a colon, is made of what names are made of; an error if the field must not be
+/// there at all.
+fn validate_name(x: &Exchange<'_>, name: &[u8], part: &[u8]) -> Result<bool, u16> {
     let underscores = x.server.core.underscores_in_headers;
     let mut is_valid = true;
-    for c in name.strip_prefix(b":").unwrap_or(name) {
+    for c in part {
         match NAME[usize::from(*c)] {
             1 => {}
             2 => is_valid &= underscores,
@@ -108,15 +115,41 @@ fn validate(x: &Exchange<'_>, name: &[u8], value: &[u8]) -> Result<bool, u16> {
             _ => is_valid = false,
         }
     }
+    Ok(is_valid)
+}
+
+fn validate_value(x: &Exchange<'_>, name: &[u8], value: &[u8]) -> Result<(), u16> {
     if line_end(value).is_some() {
         let (name, value) = (name.escape_log(), value.escape_log());
         let text = format!("client sent header \"{name}\" with invalid value: \"{value}\"");
         return Err(refuse(x, 400, &text));
     }
-    Ok(is_valid)
+    Ok(())
 }
 
-/// Pseudo-headers.
+/// The pseudo-headers of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Method,
+    Scheme,
+    Path,
+    Authority,
+}
+
+impl Kind {
+    /// The one of this name, which stands without its colon.
+    fn of(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"method" => Self::Method,
+            b"scheme" => Self::Scheme,
+            b"path" => Self::Path,
+            b"authority" => Self::Authority,
+            _ => return None,
+        })
+    }
+}
+
+/// What pseudo-headers have said.
 #[derive(Debug, Default)]
 struct Pseudo<'h> {
     method: &'h [u8],
@@ -129,34 +162,34 @@ struct Pseudo<'h> {
 }
 
 impl<'h> Pseudo<'h> {
-    fn take(&mut self, x: &mut Exchange<'_>, name: &[u8], value: &'h [u8]) -> Result<(), u16> {
+    fn take(
+        &mut self,
+        x: &mut Exchange<'_>,
+        (kind, name): (Option<Kind>, &[u8]),
+        value: &'h [u8],
+    ) -> Result<(), u16> {
         if self.is_finished {
             return Err(refuse(x, 400, "client sent out of order pseudo-headers"));
         }
-        let (kind, is_duplicate) = match name {
-            b"method" => ("method", !self.method.is_empty()),
-            b"scheme" => ("scheme", self.has_scheme),
-            b"path" => ("path", !self.path.is_empty()),
-            b"authority" => return self.authority(x, value),
-            _ => {
-                let name = name.escape_log();
-                let text = format!("client sent unknown pseudo-header \":{name}\"");
-                return Err(refuse(x, 400, &text));
-            }
-        };
-        let problem = match kind {
-            _ if is_duplicate => Some("duplicate"),
-            _ if value.is_empty() => Some("empty"),
-            _ => None,
-        };
-        if let Some(problem) = problem {
-            let text = format!("client sent {problem} :{kind} header");
+        let Some(kind) = kind else {
+            let name = name.escape_log();
+            let text = format!("client sent unknown pseudo-header \":{name}\"");
             return Err(refuse(x, 400, &text));
-        }
+        };
         match kind {
-            "method" => self.method(x, value),
-            "scheme" => self.scheme(x, value),
-            _ => self.path(x, value),
+            Kind::Authority => self.authority(x, value),
+            Kind::Method => {
+                first(x, name, value, self.method.is_empty())?;
+                self.method(x, value)
+            }
+            Kind::Scheme => {
+                first(x, name, value, !self.has_scheme)?;
+                self.scheme(x, value)
+            }
+            Kind::Path => {
+                first(x, name, value, self.path.is_empty())?;
+                self.path(x, value)
+            }
         }
     }
 
@@ -225,6 +258,18 @@ impl<'h> Pseudo<'h> {
         let text = format!("client sent no :{missing} header");
         Err(refuse(x, 400, &text))
     }
+}
+
+/// What must hold for each of them but `:authority`.
+fn first(x: &Exchange<'_>, name: &[u8], value: &[u8], is_first: bool) -> Result<(), u16> {
+    let problem = match value {
+        _ if !is_first => "duplicate",
+        [] => "empty",
+        _ => return Ok(()),
+    };
+    let name = name.escape_log();
+    let text = format!("client sent {problem} :{name} header");
+    Err(refuse(x, 400, &text))
 }
 
 /// What must hold for the head as a whole.

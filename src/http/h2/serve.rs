@@ -23,7 +23,10 @@ use super::{
     stream::{Chunk, Stream},
 };
 use crate::{
-    common::clock::{self, Now},
+    common::{
+        clock::{self, Now},
+        prefetch::Prefetch,
+    },
     conf::model::{Level, LingeringClose, Listen},
     http::{
         conn::Conn,
@@ -383,6 +386,9 @@ async fn run(thread: Rc<Thread>, turns: Turns<Job>) {
             head,
             open,
         } = job;
+        conn.prefetch();
+        head.fields.prefetch();
+        timer.prefetch();
         if let Some(listen) = thread.live.http().listens.get(number) {
             conn.timer = timer;
             let mut conn = exchange(&thread, listen, conn, head).await;

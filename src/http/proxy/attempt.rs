@@ -271,7 +271,11 @@ impl Attempt {
                     Progress::Partial => {}
                 }
             }
-            let (own, response) = (&raw const *self, &raw const *x.response);
+            let (own, request, response) = (
+                &raw const *self,
+                &raw const *x.request,
+                &raw const *x.response,
+            );
             let Some(Link::Socket(conn)) = &mut self.conn else {
                 return Err(Fail::Error);
             };
@@ -282,6 +286,7 @@ impl Attempt {
                 if std::mem::replace(&mut has_waited, true) {
                     // What answers the client has been out of use for long.
                     prefetch(own);
+                    prefetch(request);
                     prefetch(response);
                     client.prefetch();
                 }

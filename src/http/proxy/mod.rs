@@ -67,9 +67,9 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
         Err(next) => return next,
     };
     let next = tries::run(x, proxy, &target, &built).await;
-    if let Some(context) = x.upstream.take() {
-        x.thread.give_shared(context.request);
-    }
+    // What else refers to the request would keep its memory from the next one.
+    x.upstream = None;
+    x.thread.give_shared(built.head);
     next
 }
 
