@@ -13,8 +13,13 @@ use std::{
 
 use bytes::{Buf as _, Bytes};
 
-use crate::common::buffer::Buf;
-use crate::net::Io;
+use crate::{
+    common::{
+        buffer::Buf,
+        prefetch::{Prefetch, prefetch},
+    },
+    net::Io,
+};
 
 /// A stream that takes pieces of output as its other end has room for them.
 pub(super) trait Sink {
@@ -155,6 +160,15 @@ const SHORT: usize = 1024;
 
 /// How many pieces one vectored write takes.
 const BATCH: usize = 16;
+
+impl Prefetch for Out {
+    fn prefetch(&self) {
+        prefetch(self.pieces.as_slices().0.as_ptr());
+        if let Some(lent) = &self.lent {
+            lent.prefetch();
+        }
+    }
+}
 
 impl Out {
     /// Adds a piece at the end. A short one joins the bytes before it, so that a small response is one plain write.

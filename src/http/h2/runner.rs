@@ -84,6 +84,12 @@ impl<J: 'static> Runners<J> {
 /// What a task has to do.
 pub(super) struct Turns<J>(Rc<Runner<J>>);
 
+impl<J> Prefetch for Turns<J> {
+    fn prefetch(&self) {
+        self.0.prefetch();
+    }
+}
+
 impl<J: 'static> Turns<J> {
     /// The first job.
     pub(super) fn first(&self) -> Option<J> {

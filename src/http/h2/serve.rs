@@ -392,6 +392,7 @@ async fn run(thread: Rc<Thread>, turns: Turns<Job>) {
         if let Some(listen) = thread.live.http().listens.get(number) {
             conn.timer = timer;
             let mut conn = exchange(&thread, listen, conn, head).await;
+            turns.prefetch();
             timer = std::mem::take(&mut conn.timer);
             thread.give_conn(conn);
         }

@@ -26,7 +26,7 @@ use crate::{
         addr::Addr,
         buffer::Buf,
         clock::{self, Now},
-        prefetch::prefetch,
+        prefetch::{Prefetch, prefetch},
     },
     conf::model::{Level, Proxy, ProxyVersion},
     http::{
@@ -271,11 +271,8 @@ impl Attempt {
                     Progress::Partial => {}
                 }
             }
-            let (own, request, response) = (
-                &raw const *self,
-                &raw const *x.request,
-                &raw const *x.response,
-            );
+            let own = &raw const *self;
+            let (request, response, out) = (&x.request, &x.response, &x.out);
             let Some(Link::Socket(conn)) = &mut self.conn else {
                 return Err(Fail::Error);
             };
@@ -286,8 +283,9 @@ impl Attempt {
                 if std::mem::replace(&mut has_waited, true) {
                     // What answers the client has been out of use for long.
                     prefetch(own);
-                    prefetch(request);
-                    prefetch(response);
+                    request.prefetch();
+                    response.prefetch();
+                    out.prefetch();
                     client.prefetch();
                 }
                 poll_read(conn, buf, room, cx)
