@@ -12,7 +12,7 @@ use std::{
 use super::prefetch::Prefetch;
 
 /// How many are kept: streams of HTTP/2 come many at once.
-pub const KEPT: usize = 512;
+const KEPT: usize = 512;
 
 /// Values that are kept for the memory that they hold.
 pub struct Spares<T>(RefCell<Vec<T>>);

@@ -214,8 +214,9 @@ impl Thread {
             .unwrap_or_else(|| Rc::new(Vec::with_capacity(512)))
     }
 
-    /// Gives it back, unless somebody else has it too.
+    /// Gives it back, which nobody else may have any more.
     pub(super) fn give_shared(&self, mut shared: Rc<Vec<u8>>) {
+        debug_assert_eq!(Rc::strong_count(&shared), 1, "its memory would be lost");
         if let Some(vec) = Rc::get_mut(&mut shared)
             && (1..=LONGEST).contains(&vec.capacity())
         {

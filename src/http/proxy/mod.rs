@@ -69,6 +69,7 @@ pub(super) async fn run<'g>(x: &mut Exchange<'g>) -> Next<'g> {
     let next = tries::run(x, proxy, &target, &built).await;
     // What else refers to the request would keep its memory from the next one.
     x.upstream = None;
+    x.upstream_out.clear();
     x.thread.give_shared(built.head);
     next
 }
