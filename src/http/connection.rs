@@ -276,8 +276,8 @@ async fn after(x: &mut Exchange<'_>) -> After {
     }
 }
 
-/// `tcp_nodelay`: set once a connection is kept alive.
-fn nodelay(x: &Exchange<'_>) {
+/// `tcp_nodelay`: set once a connection is kept alive, or when a response is to go out as it comes.
+pub(super) fn nodelay(x: &Exchange<'_>) {
     if x.conn.requests == 1 && x.location.core.tcp_nodelay {
         // It is an optimisation: nothing depends on it.
         drop(x.conn.io.with_socket(|io| io.set_nodelay(true)));

@@ -47,6 +47,10 @@ pub(super) async fn shake(
 ) -> Option<Box<Conn>> {
     let mut early = std::mem::take(&mut conn.buf);
     let io = conn.io.socket()?;
+    if listen.default_server.location.core.tcp_nodelay {
+        // Without it a response that follows a ticket is later, not lost.
+        drop(io.set_nodelay(true));
+    }
     let greeted = handshake::greet(io, &mut early, &mut conn.timer, deadline).await;
     let chosen = match greeted {
         Ok(greeted) => {

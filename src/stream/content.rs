@@ -40,6 +40,10 @@ const MAX_PASSES: u32 = 10;
 pub(super) async fn run(s: &mut Session<'_, Io>) -> End {
     s.action = Action::Content;
     let server = s.server;
+    if server.core.tcp_nodelay && !matches!(server.handler, StreamHandler::Proxy) {
+        // What is held back until a ticket of TLS is acknowledged would be lost in a close. A proxied session: see `Way`.
+        drop(s.downstream.set_nodelay(true));
+    }
     match &server.handler {
         StreamHandler::None => End::Status(500),
         StreamHandler::Proxy => End::Status(proxy::run(s).await),

@@ -16,6 +16,7 @@ use crate::{
     common::{addr::Addr, buffer::Buf, clock, recycle::Recycled},
     conf::model::{Handler, Level, Proxy, ProxyVersion},
     http::{
+        connection,
         exchange::{Exchange, UpstreamContext},
         h1::known::Known,
         output,
@@ -307,6 +308,9 @@ async fn respond<'g>(
         return Box::pin(upgrade::tunnel(x, proxy, attempt)).await;
     }
     let buffering = asked.buffering.unwrap_or(proxy.buffering);
+    if !buffering {
+        connection::nodelay(x);
+    }
     if x.response.header_only {
         close(x, target, attempt, bodiless);
         return output::flush(x).await;
