@@ -8,7 +8,9 @@ use std::sync::{
 
 use crate::support::{
     Conn, Subject, both,
-    h2::{Answer, End, H2, SETTINGS},
+    h2::{
+        Answer, DATA, END_HEADERS, END_STREAM, End, H2, HEADERS, RST_STREAM, SETTINGS, block, frame,
+    },
     ours,
 };
 
@@ -155,6 +157,11 @@ const WRONGS: &[(&str, Wrong)] = &[
         server.data(stream, "part", false);
         server.reset(stream, 2);
     }),
+    ("cut", |server, stream| {
+        server.respond(stream, &[OK], false);
+        server.data(stream, "part", false);
+        server.reset(stream, 0);
+    }),
 ];
 
 #[test]
@@ -180,6 +187,32 @@ fn what_is_wrong_with_a_response_is_told_alike() {
             told.push((*name, answer.status(), is_cut));
         }
         (told, s.log("l.log", WRONGS.len()))
+    });
+}
+
+/// What a peer says of a stream behind the end of its response, in the same piece.
+#[test]
+fn a_reset_takes_the_response_back() {
+    let resets: &[&[u32]] = &[&[], &[0], &[8], &[7], &[0, 0], &[0, 2]];
+    both(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            each(conn, |server, stream, request| {
+                let number = request.field("x-own").unwrap_or("0");
+                let codes = resets[number.parse::<usize>().unwrap()];
+                let reset = |code: &u32| frame(RST_STREAM, 0, stream, &code.to_be_bytes());
+                let mut all = frame(HEADERS, END_HEADERS, stream, &block(&[OK]));
+                all.extend(frame(DATA, END_STREAM, stream, b"whole"));
+                all.extend(codes.iter().flat_map(reset));
+                server.raw(all);
+            });
+        });
+        let ask = |number: usize| {
+            let answer = h2(s).fetch(&format!("/?x={number}"));
+            let is_cut = !matches!(answer.end, End::Whole);
+            let errors = ["rejected request", "for closed stream"].map(|words| s.errors(words, 0));
+            (answer.status(), answer.text(), is_cut, errors)
+        };
+        (0..resets.len()).map(ask).collect::<Vec<_>>()
     });
 }
 

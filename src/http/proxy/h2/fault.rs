@@ -13,6 +13,36 @@ use crate::{
     },
 };
 
+/// Why a body breaks off.
+#[derive(Debug)]
+pub(in crate::http::proxy) enum Cut {
+    /// The stream was reset with this code.
+    Reset(u32),
+    /// More came for this stream after all had been said.
+    Closed(u32),
+    /// The library has given it up.
+    Library(h2::Error),
+}
+
+/// Logs why a body breaks off.
+pub(in crate::http::proxy) fn cut(x: &Exchange<'_>, cut: &Cut) {
+    match cut {
+        Cut::Reset(code) => rejected(x, *code),
+        Cut::Closed(stream) => x.log(
+            Level::Error,
+            format_args!("upstream sent frame for closed stream {stream}"),
+        ),
+        Cut::Library(error) => drop(fail(x, error)),
+    }
+}
+
+fn rejected(x: &Exchange<'_>, code: u32) {
+    x.log(
+        Level::Error,
+        format_args!("upstream rejected request with error {code}"),
+    );
+}
+
 /// Logs what went wrong with a stream, or with all of its connection.
 pub(in crate::http::proxy) fn fail(x: &Exchange<'_>, error: &h2::Error) -> Fail {
     let code = error.reason().map_or(0, u32::from);
@@ -36,10 +66,7 @@ pub(in crate::http::proxy) fn fail(x: &Exchange<'_>, error: &h2::Error) -> Fail 
             Level::Error,
             format_args!("upstream sent goaway with error {code}"),
         ),
-        (true, false) => x.log(
-            Level::Error,
-            format_args!("upstream rejected request with error {code}"),
-        ),
+        (true, false) => rejected(x, code),
         (false, _) => x.log(
             Level::Error,
             format_args!("upstream sent invalid http2 response: {error}"),

@@ -11,7 +11,9 @@ use crate::{
     common::hash::FnvMap,
     http::h2::{
         fault::HpackError,
-        frame::{CONTINUATION, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, PADDED},
+        frame::{
+            CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, PADDED, RST_STREAM,
+        },
         hpack::{Decoder, Fields, Limits},
     },
 };
@@ -42,6 +44,34 @@ struct Waiting {
     /// The head of the response, which later ones are the trailers of.
     has_head: bool,
     heads: VecDeque<Read>,
+    end: End,
+}
+
+/// How the peer has ended a stream. The library takes no notice of a reset when both sides have ended before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum End {
+    /// More may come.
+    #[default]
+    Open,
+    /// With `END_STREAM`.
+    Whole,
+    /// With `END_STREAM`, and it wants no more of the request (RFC 9113, 8.1).
+    Satisfied,
+    /// It was reset with this code, which takes back what came before.
+    Reset(u32),
+    /// A frame came for what had ended twice already.
+    Again,
+}
+
+impl End {
+    /// As nginx sees it: one reset without an error may follow the end.
+    fn reset(self, code: u32) -> Self {
+        match (self, code) {
+            (Self::Whole, 0) => Self::Satisfied,
+            (Self::Satisfied | Self::Again, 0) => Self::Again,
+            _ => Self::Reset(code),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -107,6 +137,12 @@ impl Heads {
         self.streams.get_mut(&stream)?.heads.pop_front()
     }
 
+    /// How far a stream has come to its end.
+    pub(super) fn end(&self, stream: u32) -> End {
+        let waiting = self.streams.get(&stream);
+        waiting.map(|waiting| waiting.end).unwrap_or_default()
+    }
+
     /// How many bytes go through next.
     pub(super) fn passing(&self) -> usize {
         match self.state {
@@ -153,7 +189,10 @@ impl Heads {
 
     fn begin(&mut self, bytes: [u8; 9], out: &mut Vec<u8>) -> Result<(), Broken> {
         let Frame {
-            len, kind, stream, ..
+            len,
+            kind,
+            flags,
+            stream,
         } = self.frame;
         let is_next = match &self.block {
             Some(block) => kind == CONTINUATION && block.stream == stream,
@@ -162,7 +201,16 @@ impl Heads {
         if !is_next {
             return Err(Broken("unexpected http2 frame"));
         }
-        if kind != HEADERS && kind != CONTINUATION {
+        if kind == DATA && flags & END != 0 {
+            self.ended(stream);
+        }
+        // What is no reset after all, the library refuses.
+        let is_looked_at = match kind {
+            HEADERS | CONTINUATION => true,
+            RST_STREAM => len == 4,
+            _ => false,
+        };
+        if !is_looked_at {
             out.extend_from_slice(&bytes);
             self.state = State::after(len, State::Pass);
             return Ok(());
@@ -175,7 +223,16 @@ impl Heads {
         if len == 0 { self.whole(out) } else { Ok(()) }
     }
 
-    /// Takes a part of a head.
+    /// The peer has said all that it has to say.
+    fn ended(&mut self, stream: u32) {
+        if let Some(waiting) = self.streams.get_mut(&stream)
+            && waiting.end == End::Open
+        {
+            waiting.end = End::Whole;
+        }
+    }
+
+    /// Takes a reset, or a part of a head.
     fn whole(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         let Frame {
             kind,
@@ -183,6 +240,10 @@ impl Heads {
             stream,
             ..
         } = self.frame;
+        if kind == RST_STREAM {
+            self.reset(stream, out);
+            return Ok(());
+        }
         let part = if kind == HEADERS {
             fragment(flags, &self.payload).ok_or(Broken("http2 frame with too long padding"))?
         } else {
@@ -203,6 +264,17 @@ impl Heads {
             self.head(&block, out);
         }
         Ok(())
+    }
+
+    /// A stream was reset, which the library is to know too.
+    fn reset(&mut self, stream: u32, out: &mut Vec<u8>) {
+        if let Some(waiting) = self.streams.get_mut(&stream)
+            && let Ok(code) = <[u8; 4]>::try_from(&*self.payload)
+        {
+            waiting.end = waiting.end.reset(u32::from_be_bytes(code));
+        }
+        self.frame.push(out);
+        out.extend_from_slice(&self.payload);
     }
 
     /// A head is complete.
@@ -230,6 +302,9 @@ impl Heads {
                 waiting.has_head = true;
             }
             waiting.heads.push_back(read);
+        }
+        if block.is_all {
+            self.ended(block.stream);
         }
         Frame {
             len: shortest.len(),
@@ -363,6 +438,36 @@ mod tests {
             assert_eq!(text(heads.take(1)), ":status=200 a=b");
             assert_eq!(text(heads.take(1)), "t=1");
             assert!(heads.take(1).is_none() && heads.take(3).is_none());
+        }
+    }
+
+    #[test]
+    fn a_reset_may_follow_the_end() {
+        let end = || frame(DATA, END, 1, b"x");
+        let head = || frame(HEADERS, END | END_HEADERS, 1, FINAL);
+        let reset = |code: u8| frame(RST_STREAM, 0, 1, &[0, 0, 0, code]);
+        for (input, expected) in [
+            (vec![frame(DATA, 0, 1, b"x")], End::Open),
+            (vec![frame(RST_STREAM, 0, 3, &[0; 4])], End::Open),
+            (vec![end()], End::Whole),
+            (vec![head()], End::Whole),
+            (vec![end(), reset(0)], End::Satisfied),
+            (vec![head(), reset(0)], End::Satisfied),
+            (vec![end(), reset(0), reset(0)], End::Again),
+            (vec![end(), reset(0), reset(0), reset(0)], End::Again),
+            (vec![end(), reset(0), reset(8)], End::Reset(8)),
+            (vec![end(), reset(8)], End::Reset(8)),
+            (vec![end(), reset(8), end()], End::Reset(8)),
+            (vec![reset(0)], End::Reset(0)),
+            (vec![frame(RST_STREAM, 0, 1, &[0; 5])], End::Open),
+        ] {
+            let input = input.concat();
+            for piece in [1, 3, 1000] {
+                let mut heads = Heads::new();
+                heads.expect(1);
+                let out = run(&mut heads, &input, piece).unwrap();
+                assert_eq!((heads.end(1), &out), (expected, &input));
+            }
         }
     }
 

@@ -20,8 +20,7 @@ mod response;
 mod stream;
 mod upload;
 
-pub(super) use ::h2::Error;
-pub(super) use fault::fail;
+pub(super) use fault::{Cut, cut};
 pub(super) use mux::Mux;
 pub(super) use request::{Head, build};
 pub(super) use response::trailers;

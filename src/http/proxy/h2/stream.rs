@@ -11,7 +11,13 @@ use std::{
 use bytes::{Buf, Bytes};
 use h2::{RecvStream, SendStream, client::ResponseFuture};
 
-use super::{gate::Shared, heads::Read, line::Line, upload::Upload};
+use super::{
+    fault::Cut,
+    gate::Shared,
+    heads::{End, Read},
+    line::Line,
+    upload::Upload,
+};
 use crate::http::{
     h2::{
         frame::{HEAD, MAX_WHOLE},
@@ -105,17 +111,25 @@ impl Stream {
         &mut self,
         limit: usize,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Bytes, h2::Error>> {
+    ) -> Poll<Result<Bytes, Cut>> {
         let Some(recv) = &mut self.recv else {
             return Poll::Ready(Ok(Bytes::new()));
         };
         while self.data.is_empty() {
+            // What the peer has said itself counts more than what the library makes of it; a reset also takes back what
+            // waits, of which nobody could say that it is all.
+            let end = self.line.shared.heads().end(self.number);
+            match end {
+                End::Reset(code) => return Poll::Ready(Err(Cut::Reset(code))),
+                End::Again => return Poll::Ready(Err(Cut::Closed(self.number))),
+                End::Open | End::Whole | End::Satisfied => {}
+            }
             match ready!(recv.poll_data(cx)) {
-                None => return Poll::Ready(Ok(Bytes::new())),
                 Some(Ok(data)) => self.data = data,
-                // It has said everything, and wants no more of the request (RFC 9113, 8.1).
-                Some(Err(error)) if is_satisfied(&error) => return Poll::Ready(Ok(Bytes::new())),
-                Some(Err(error)) => return Poll::Ready(Err(error)),
+                Some(Err(error)) if end != End::Satisfied => {
+                    return Poll::Ready(Err(Cut::Library(error)));
+                }
+                Some(Err(_)) | None => return Poll::Ready(Ok(Bytes::new())),
             }
         }
         let data = self.data.split_to(limit.min(self.data.len()));
@@ -142,11 +156,6 @@ impl Drop for Stream {
         self.line.shared.heads().forget(self.number);
         self.line.ended();
     }
-}
-
-/// Whether a peer has ended a stream because it needs nothing more.
-pub(super) fn is_satisfied(error: &h2::Error) -> bool {
-    error.is_reset() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR)
 }
 
 impl Sink for Sending {

@@ -24,7 +24,7 @@ impl Relay<'_, '_> {
     /// Takes what came on a stream; true when something did.
     pub(super) fn took_data(
         &mut self,
-        read: Poll<Result<Bytes, h2::Error>>,
+        read: Poll<Result<Bytes, h2::Cut>>,
         cx: &mut Context<'_>,
     ) -> bool {
         match read {
@@ -34,8 +34,8 @@ impl Relay<'_, '_> {
                 self.moved(data.len());
                 self.feed_data(data);
             }
-            Poll::Ready(Err(error)) => {
-                h2::fail(self.x, &error);
+            Poll::Ready(Err(cut)) => {
+                h2::cut(self.x, &cut);
                 self.stop_reading(End::Broken);
             }
         }
