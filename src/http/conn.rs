@@ -17,6 +17,7 @@ use crate::{
         prefetch::prefetch,
         recycle::Recycled,
     },
+    conf::model::Core,
     net::{Arrival, Io, Timer, TlsIo, client::Client, proxy_protocol::Header},
     tls::{Facts, Greeting},
 };
@@ -46,6 +47,8 @@ pub(super) struct Conn {
     pub sent: u64,
     /// Whether reading saw the end of the stream.
     pub eof: bool,
+    /// `TCP_NODELAY` is set.
+    is_nodelay: bool,
     /// The thread wakes its task when it shuts down.
     pub wakes_at_shutdown: bool,
     /// When silence in a tunnel is too long.
@@ -94,6 +97,7 @@ impl Conn {
             requests: 0,
             sent: 0,
             eof: false,
+            is_nodelay: false,
             wakes_at_shutdown: false,
             tunnel_deadline: None,
             tls: None,
@@ -128,6 +132,7 @@ impl Conn {
             requests,
             sent: 0,
             eof: false,
+            is_nodelay: false,
             wakes_at_shutdown: false,
             tunnel_deadline: None,
             tls: self.tls.clone(),
@@ -150,6 +155,15 @@ impl Conn {
                 .local_addr()
                 .unwrap_or(Addr::Unix(std::path::Path::new("").into()))
         })
+    }
+
+    /// Sends small pieces at once from now on, if `core` says so (`ngx_tcp_nodelay`).
+    pub(super) fn nodelay(&mut self, core: &Core) {
+        if core.tcp_nodelay && !self.is_nodelay {
+            self.is_nodelay = true;
+            // It is an optimisation: without it they are later, not lost.
+            drop(self.io.with_socket(|io| io.set_nodelay(true)));
+        }
     }
 
     /// Waits until there is something to read, holding no buffer meanwhile.

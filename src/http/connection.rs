@@ -254,7 +254,7 @@ async fn after(x: &mut Exchange<'_>) -> After {
     }
     if x.keepalive {
         // The client was told so, also when the worker has begun to end since.
-        nodelay(x);
+        x.conn.nodelay(core);
         return After::Keep {
             idle: core.keepalive_timeout,
             grace: core.keepalive_min_timeout.max(GRACE),
@@ -273,14 +273,6 @@ async fn after(x: &mut Exchange<'_>) -> After {
     After::Linger {
         time: core.lingering_time,
         timeout: core.lingering_timeout,
-    }
-}
-
-/// `tcp_nodelay`: set once a connection is kept alive, or when a response is to go out as it comes.
-pub(super) fn nodelay(x: &Exchange<'_>) {
-    if x.conn.requests == 1 && x.location.core.tcp_nodelay {
-        // It is an optimisation: nothing depends on it.
-        drop(x.conn.io.with_socket(|io| io.set_nodelay(true)));
     }
 }
 

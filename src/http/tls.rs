@@ -46,11 +46,9 @@ pub(super) async fn shake(
     deadline: Now,
 ) -> Option<Box<Conn>> {
     let mut early = std::mem::take(&mut conn.buf);
+    // A response would wait for the acknowledgement of a ticket.
+    conn.nodelay(&listen.default_server.location.core);
     let io = conn.io.socket()?;
-    if listen.default_server.location.core.tcp_nodelay {
-        // Without it a response that follows a ticket is later, not lost.
-        drop(io.set_nodelay(true));
-    }
     let greeted = handshake::greet(io, &mut early, &mut conn.timer, deadline).await;
     let chosen = match greeted {
         Ok(greeted) => {

@@ -40,9 +40,9 @@ const MAX_PASSES: u32 = 10;
 pub(super) async fn run(s: &mut Session<'_, Io>) -> End {
     s.action = Action::Content;
     let server = s.server;
-    if server.core.tcp_nodelay && !matches!(server.handler, StreamHandler::Proxy) {
-        // What is held back until a ticket of TLS is acknowledged would be lost in a close. A proxied session: see `Way`.
-        drop(s.downstream.set_nodelay(true));
+    if !matches!(server.handler, StreamHandler::Proxy) {
+        // A proxied session: see `Way`.
+        s.nodelay();
     }
     match &server.handler {
         StreamHandler::None => End::Status(500),

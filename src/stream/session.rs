@@ -96,6 +96,8 @@ pub(super) struct Session<'g, D> {
     pub passes: u32,
     /// Whatever it waits for: a timer that is set already costs less than a new one.
     pub timer: Timer,
+    /// `TCP_NODELAY` is set on the client's socket.
+    pub is_nodelay: bool,
     sink: ErrorSink,
     local: OnceCell<Addr>,
 }
@@ -195,6 +197,7 @@ impl<'g, D: Downstream> Session<'g, D> {
             limit_status: None,
             places: SmallVec::new(),
             passes: 0,
+            is_nodelay: false,
             timer: Timer::default(),
             sink: live.error_sink(server),
             local: origin.local.map_or_else(OnceCell::new, OnceCell::from),
@@ -253,6 +256,18 @@ impl<'g, D: Downstream> Session<'g, D> {
     /// Writes a line that says everything itself.
     pub(super) fn log_plain(&self, level: Level, message: fmt::Arguments<'_>) {
         self.sink.emit(level, Some(self.number), message);
+    }
+}
+
+impl Session<'_, Io> {
+    /// Sends small pieces to the client at once from now on, if the server says so (`ngx_tcp_nodelay`): what waits for the
+    /// acknowledgement of a ticket of TLS is lost in a close.
+    pub(super) fn nodelay(&mut self) {
+        if self.server.core.tcp_nodelay && !self.is_nodelay {
+            self.is_nodelay = true;
+            // Otherwise it is later at worst.
+            drop(self.downstream.set_nodelay(true));
+        }
     }
 }
 

@@ -23,10 +23,7 @@ use crate::{
 pub(super) async fn shake(mut s: Box<Session<'_, Io>>) -> (Box<Session<'_, Io>>, Result<(), u16>) {
     let deadline = clock::now().after(s.server.ssl.handshake_timeout);
     s.action = Action::Handshaking;
-    if s.server.core.tcp_nodelay {
-        // Without it what follows the handshake is later, not lost.
-        drop(s.downstream.set_nodelay(true));
-    }
+    s.nodelay();
     let mut early = Buf::default();
     let greeted = handshake::greet(&s.downstream, &mut early, &mut s.timer, deadline).await;
     let chosen = greeted.and_then(|greeted| {

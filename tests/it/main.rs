@@ -30,6 +30,7 @@ mod limits;
 mod log;
 mod mapping;
 mod next_upstream;
+mod nodelay;
 mod ocsp;
 mod package_files;
 mod packaged;

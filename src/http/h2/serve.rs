@@ -76,17 +76,15 @@ pub(in crate::http) async fn serve(
     mut conn: Box<Conn>,
 ) {
     let bounds = bounds(listen);
-    // The socket is asked for it while it is here.
+    // What is done with the socket itself, while it is here.
     conn.local();
+    conn.nodelay(&listen.default_server.location.core);
     let input = std::mem::take(&mut conn.buf);
     let Some(io) = conn.io.take_socket() else {
         return;
     };
     let shared = Shared::new(io, input, bounds);
     let core = &listen.default_server.location.core;
-    if core.tcp_nodelay {
-        drop(shared.with_io(|io| io.set_nodelay(true)));
-    }
     let mut served = Served {
         thread,
         listen,

@@ -16,7 +16,6 @@ use crate::{
     common::{addr::Addr, buffer::Buf, clock, recycle::Recycled},
     conf::model::{Handler, Level, Proxy, ProxyVersion},
     http::{
-        connection,
         exchange::{Exchange, UpstreamContext},
         h1::known::Known,
         output,
@@ -309,7 +308,8 @@ async fn respond<'g>(
     }
     let buffering = asked.buffering.unwrap_or(proxy.buffering);
     if !buffering {
-        connection::nodelay(x);
+        // The response goes out as it comes.
+        x.conn.nodelay(&x.location.core);
     }
     if x.response.header_only {
         close(x, target, attempt, bodiless);

@@ -47,6 +47,8 @@ pub(super) async fn tunnel<'g>(
     let mut attempt = x.thread.pools.attempts.take(attempt);
     x.action = Action::Upgraded;
     x.keepalive = false;
+    // Both ends want small messages at once; the upstream has had its share when it was connected.
+    x.conn.nodelay(&x.location.core);
     if let Err(next) = output::write(x).await {
         let released = attempt
             .lease
@@ -65,8 +67,6 @@ pub(super) async fn tunnel<'g>(
         buf: std::mem::take(&mut x.conn.buf),
         ..Way::default()
     };
-    // Both ends want small messages at once.
-    drop(x.conn.io.with_socket(|io| io.set_nodelay(true)));
     let result =
         poll_fn(|cx| poll(&mut x.conn, &mut upstream, &mut down, &mut up, (proxy, cx))).await;
     finish(x, attempt, (&down, &up));

@@ -64,7 +64,11 @@ pub(super) async fn run(s: &mut Session<'_, Io>, peer: Peer, start: i64) -> u16 
             nodelay && is_plain,
             first,
         ),
-        down: Way::new(rate(s, &conf.download_rate, start), nodelay, b""),
+        down: Way::new(
+            rate(s, &conf.download_rate, start),
+            nodelay && !s.is_nodelay,
+            b"",
+        ),
         deadline: None,
         has_begun: false,
     };

@@ -113,6 +113,11 @@ impl H2 {
         preface.starts_with(b"PRI * HTTP/2.0").then_some(server)
     }
 
+    /// Its own address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.local_addr().unwrap()
+    }
+
     /// The next request whose head comes: the number of its stream.
     pub(crate) fn accept(&mut self) -> Option<u32> {
         let next = self.next;

@@ -8,6 +8,7 @@ pub(crate) mod h2;
 pub(crate) mod names;
 pub(crate) mod ocsp;
 pub(crate) mod ports;
+pub(crate) mod seen;
 pub(crate) mod subject;
 pub(crate) mod tls;
 pub(crate) mod udp;
