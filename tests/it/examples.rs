@@ -8,7 +8,6 @@ use crate::{
     stream_preread::greeting,
     support::{
         Conn, Subject, both,
-        h2::H2,
         tls::{self, with_certificates},
     },
 };
@@ -128,7 +127,7 @@ fn grpc() {
                 }
             });
         }
-        let mut client = H2::new(s.address("listen"));
+        let mut client = s.h2();
         let mut call = |target| {
             let fields = [("content-type", "application/grpc"), ("te", "trailers")];
             let stream = client.ask("POST", target, &fields, true);

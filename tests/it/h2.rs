@@ -1,11 +1,10 @@
-//! HTTP/2 from clients: behaviours H1, H3, H4 and S5, and what a stream shares with a request of HTTP/1.
+//! HTTP/2 from clients: behaviours H1, H3 and H4, and what a stream shares with a request of HTTP/1.
 
 use crate::support::{
     Subject, both,
-    h2::{H2, HEADERS, RST_STREAM, SETTINGS, block, frame},
+    h2::{H2, SETTINGS},
     ours,
 };
-use nix::sys::signal::Signal;
 
 const CONF: &str = "
     upstream u { server {{a}}; }
@@ -25,15 +24,11 @@ const CONF: &str = "
         location /trailer { add_trailer X-T $request_id; add_trailer X-Sent yes; return 200 body; }
     }";
 
-fn h2(s: &Subject) -> H2 {
-    H2::new(s.address("listen"))
-}
-
 #[test]
 fn a_cookie_in_crumbs_is_one_line_at_the_upstream() {
     both(CONF, |s: &mut Subject| {
         s.backends(&[("a", 0)]);
-        let mut client = h2(s);
+        let mut client = s.h2();
         let fields = [
             ("cookie", "a=1"),
             ("x-one", "1"),
@@ -176,7 +171,7 @@ fn heads_that_are_refused() {
             .map(|extra| usual.iter().chain(*extra).copied().collect());
         let heads = with.chain(HEADS.iter().map(|fields| fields.to_vec()));
         let ask = |fields: Vec<(&str, &str)>| {
-            let mut client = h2(s);
+            let mut client = s.h2();
             let stream = client.head(&fields, true);
             format!("{:?}: {:?}", &fields, client.answer(stream))
         };
@@ -200,7 +195,7 @@ fn answers_of_all_kinds() {
         let long_ago = std::time::Duration::from_secs(1_700_000_000);
         file.set_modified(std::time::SystemTime::UNIX_EPOCH + long_ago)
             .unwrap();
-        let mut client = h2(s);
+        let mut client = s.h2();
         let mut rows: Vec<String> = ["/own?q=1", "/moved", "/page", "/file", "/missing"]
             .iter()
             .map(|target| format!("{:?}", client.fetch(target)))
@@ -229,7 +224,7 @@ fn what_is_about_a_connection_stays_there() {
                  Proxy-Connection: keep-alive\r\nTE: gzip\r\nUpgrade: h2c\r\nX-Mine: Yes\r\nX-Mine: two\r\n\r\nok",
             );
         });
-        let answer = h2(s).fetch("/");
+        let answer = s.h2().fetch("/");
         let names = answer.head.iter().map(|(name, _)| name.clone());
         names.collect::<Vec<String>>()
     });
@@ -259,7 +254,7 @@ fn a_response_that_breaks_off_is_seen_to() {
                 conn.finish();
             }
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         let rows: Vec<_> = ["/length", "/chunks", "/close"]
             .iter()
             .map(|target| format!("{:?}", client.fetch(target)))
@@ -289,7 +284,7 @@ fn interim_responses_are_skipped() {
                  HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             );
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         let stream = client.ask("POST", "/", &[("expect", "100-continue")], false);
         client.data(stream, "body", true);
         (client.answer(stream), s.received())
@@ -300,7 +295,7 @@ fn interim_responses_are_skipped() {
 fn bodies_come_whole_and_in_pieces() {
     both(CONF, |s: &mut Subject| {
         s.backends(&[("a", 0)]);
-        let mut client = h2(s);
+        let mut client = s.h2();
         let mut rows = Vec::new();
         for target in ["/", "/pass", "/small"] {
             for fields in [&[][..], &[("content-length", "26")]] {
@@ -333,7 +328,7 @@ fn large_bodies_wait_for_their_windows() {
                 conn.write(request.body);
             }
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         client.opens_windows = false;
         // One that nobody reads does not hold the other up.
         let body: Vec<u8> = (0..150_000_u32).map(|n| n.to_le_bytes()[0]).collect();
@@ -369,7 +364,7 @@ fn a_client_that_resets_a_stream_ends_that_one() {
                 }
             }
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         let stream = client.get("/hang");
         s.wait_hits(1);
         client.reset(stream, 8);
@@ -395,118 +390,5 @@ fn http1_is_spoken_on_the_same_port() {
         other.send("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n");
         rows.push(other.response().line);
         rows
-    });
-}
-
-#[test]
-fn the_last_request_of_a_connection_is_told() {
-    both(
-        "http2 on; server { listen {{listen}}; keepalive_requests 2; return 200 ok; }",
-        |s: &mut Subject| {
-            let mut client = h2(s);
-            let first = client.fetch("/");
-            let was_told = client.was_told();
-            let second = client.fetch("/");
-            (first, was_told, second, client.goaway(), client.is_closed())
-        },
-    );
-}
-
-#[test]
-fn a_reload_lets_streams_end() {
-    both(CONF, |s: &mut Subject| {
-        s.backend("a", |conn| {
-            while conn.request().is_some() {
-                conn.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha");
-                conn.pause(300);
-                conn.write("lf");
-            }
-        });
-        let mut idle = h2(s);
-        idle.fetch("/own");
-        let mut client = h2(s);
-        let stream = client.get("/pass");
-        client.until(|client| !client.seen(stream).body.is_empty());
-        s.signal(Signal::SIGHUP);
-        let told = (idle.goaway(), client.goaway());
-        let refused = client.get("/own");
-        let answer = client.answer(stream);
-        let closed = (idle.is_closed(), client.is_closed());
-        (told, answer, client.seen(refused).status(), closed)
-    });
-}
-
-#[test]
-fn silence_is_bounded() {
-    both(
-        "http2 on;
-        server { listen {{listen}}; client_header_timeout 200ms; keepalive_timeout 300ms;
-            location / { client_body_timeout 100ms; proxy_pass http://{{a}}; } }
-        server { listen {{listen2}}; send_timeout 100ms; location / { alias {{dir}}/html/; } }",
-        |s: &mut Subject| {
-            s.backends(&[("a", 0)]);
-            std::fs::write(s.path("html/file"), vec![b'x'; 100_000]).unwrap();
-            let mut silent = h2(s);
-            let mut head = h2(s);
-            let request = frame(HEADERS, 5, 1, &block(&[(":method", "GET"), (":path", "/")]));
-            head.raw(&request[..12]);
-            let mut body = h2(s);
-            let stream = body.ask("POST", "/", &[("content-length", "5")], false);
-            let body = (body.answer(stream).end, body.is_alive());
-            let mut reader = H2::new(s.address("listen2"));
-            reader.opens_windows = false;
-            let stream = reader.get("/file");
-            let unread = reader.answer(stream);
-            let unread = (unread.body.len(), unread.end, reader.is_alive());
-            let head = (head.answer(1).end, head.goaway());
-            (silent.goaway(), head, body, unread)
-        },
-    );
-}
-
-/// Behaviour S5.
-#[test]
-fn rapid_resets_end_the_connection() {
-    let (sent, goaway, log) = ours(CONF, |s: &mut Subject| {
-        s.backends(&[("a", 0)]);
-        let mut other = h2(s);
-        let mut client = h2(s);
-        let mut flood = Vec::new();
-        let head = block(&[
-            (":method", "GET"),
-            (":scheme", "http"),
-            (":path", "/"),
-            (":authority", "x"),
-        ]);
-        for stream in (1..20_001).step_by(2) {
-            flood.extend(frame(HEADERS, 5, stream, &head));
-            flood.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
-        }
-        client.raw(&flood);
-        let goaway = client.goaway().map(|(code, _)| code);
-        assert_eq!(other.fetch("/own").status(), 200);
-        (s.received().len(), goaway, s.error("client sent too many"))
-    });
-    assert!(sent < 1000, "{sent}");
-    assert_eq!(goaway, Some(0));
-    assert!(log.contains("while processing HTTP/2 connection"), "{log}");
-}
-
-/// Behaviour S5: frames that cost nothing to send. The unit tests of the scanner have all kinds.
-#[test]
-fn floods_end_the_connection() {
-    both(CONF, |s: &mut Subject| {
-        let mut client = h2(s);
-        // Two write to one socket below: what is to be acknowledged has come before that.
-        assert!(client.is_alive());
-        client.ask("POST", "/", &[], false);
-        let many = frame(0x42, 0, 0, &[0; 16000]).repeat(600);
-        let mut writer = client.another();
-        let goaway = std::thread::scope(|scope| {
-            scope.spawn(|| writer.raw(&many));
-            client.goaway().map(|(code, _)| code)
-        });
-        s.error("http2 flood detected");
-        goaway
     });
 }

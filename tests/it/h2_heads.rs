@@ -163,7 +163,7 @@ fn early_hints_are_the_same_to_the_byte() {
 fn what_was_said_is_not_said_again() {
     ours(CONF, |s: &mut Subject| {
         begin(s);
-        let mut client = H2::new(s.address("listen"));
+        let mut client = s.h2();
         let answers = [(); 3].map(|()| client.fetch("/typed?added=value"));
         for answer in &answers {
             assert_eq!(answer.head, answers[0].head);

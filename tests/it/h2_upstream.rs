@@ -1,4 +1,4 @@
-//! HTTP/2 to upstreams, and gRPC: behaviour R7, and what requests on one connection do to each other.
+//! HTTP/2 to upstreams, and gRPC: what passes, and what requests on one connection do to each other.
 
 use std::sync::{
     Arc, Barrier, Mutex,
@@ -8,13 +8,11 @@ use std::sync::{
 
 use crate::support::{
     Conn, Subject, both,
-    h2::{
-        Answer, DATA, END_HEADERS, END_STREAM, End, H2, HEADERS, RST_STREAM, SETTINGS, block, frame,
-    },
+    h2::{Answer, End, H2, SETTINGS},
     ours,
 };
 
-const CONF: &str = "
+pub(crate) const CONF: &str = "
     upstream u { server {{a}}; keepalive 4; }
     # nginx mistakes a connection that gRPC has left for a new one.
     upstream v { server {{a}}; keepalive 4; }
@@ -33,15 +31,11 @@ const CONF: &str = "
         location /pass { proxy_pass http://v; proxy_http_version 2; proxy_pass_trailers on; }
     }";
 
-const OK: (&str, &str) = (":status", "200");
-const GRPC: (&str, &str) = ("content-type", "application/grpc");
-
-fn h2(s: &Subject) -> H2 {
-    H2::new(s.address("listen"))
-}
+pub(crate) const OK: (&str, &str) = (":status", "200");
+pub(crate) const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
 /// Answers each request of a connection when it is whole.
-fn each(conn: &mut Conn, answer: impl Fn(&mut H2, u32, &Answer)) {
+pub(crate) fn each(conn: &mut Conn, answer: impl Fn(&mut H2, u32, &Answer)) {
     let Some(mut server) = conn.h2() else { return };
     // nginx takes what comes for the last request for a fault of the next one.
     server.opens_windows = false;
@@ -51,7 +45,7 @@ fn each(conn: &mut Conn, answer: impl Fn(&mut H2, u32, &Answer)) {
     }
 }
 
-fn call(client: &mut H2, target: &str, body: &str) -> Answer {
+pub(crate) fn call(client: &mut H2, target: &str, body: &str) -> Answer {
     let stream = client.ask("POST", target, &[GRPC, ("te", "trailers")], false);
     client.data(stream, body, true);
     client.answer(stream)
@@ -78,7 +72,7 @@ fn requests_and_responses_pass() {
                 server.respond(stream, &[("grpc-status", "0"), ("x-t", "2")], true);
             });
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         let mut answers = vec![
             call(&mut client, "/a/b?c=%20d&x=1", "hello"),
             call(&mut client, "/host", ""),
@@ -94,125 +88,6 @@ fn requests_and_responses_pass() {
         ];
         let seen = seen.lock().unwrap().clone();
         (answers, plain, seen, s.log("l.log", 9))
-    });
-}
-
-type Wrong = fn(&mut H2, u32);
-
-/// What a peer can do instead of answering.
-const WRONGS: &[(&str, Wrong)] = &[
-    ("nothing", |_, _| {}),
-    ("refused", |server, stream| server.reset(stream, 8)),
-    ("goaway", |server, _| server.leave(0, 2)),
-    ("no status", |server, stream| {
-        server.respond(stream, &[GRPC], true);
-    }),
-    ("bad status", |server, stream| {
-        server.respond(stream, &[(":status", "2x0")], true);
-    }),
-    ("low status", |server, stream| {
-        server.respond(stream, &[(":status", "099")], true);
-    }),
-    ("upgrade", |server, stream| {
-        server.respond(stream, &[(":status", "101")], true);
-    }),
-    ("two", |server, stream| {
-        server.respond(stream, &[OK, OK], true);
-    }),
-    ("pseudo", |server, stream| {
-        server.respond(stream, &[OK, (":path", "/")], true);
-    }),
-    ("upper", |server, stream| {
-        server.respond(stream, &[OK, ("Upper", "x")], true);
-    }),
-    ("space", |server, stream| {
-        server.respond(stream, &[OK, ("a b", "x")], true);
-    }),
-    ("colon", |server, stream| {
-        server.respond(stream, &[OK, ("a:b", "x")], true);
-    }),
-    ("line", |server, stream| {
-        server.respond(stream, &[OK, ("a", "x\r\nb: c")], true);
-    }),
-    ("length", |server, stream| {
-        server.respond(stream, &[OK, ("content-length", "x")], true);
-    }),
-    ("large", |server, stream| {
-        let value = "v".repeat(5000);
-        server.respond(stream, &[OK, ("x", &value)], true);
-    }),
-    ("index", |server, stream| {
-        server.frame(1, 5, stream, &[0x80]);
-    }),
-    ("short", |server, stream| {
-        server.respond(stream, &[OK, ("content-length", "9")], false);
-        server.data(stream, "short", true);
-    }),
-    ("long", |server, stream| {
-        server.respond(stream, &[OK, ("content-length", "3")], false);
-        server.data(stream, "longer", true);
-    }),
-    ("broken", |server, stream| {
-        server.respond(stream, &[OK], false);
-        server.data(stream, "part", false);
-        server.reset(stream, 2);
-    }),
-    ("cut", |server, stream| {
-        server.respond(stream, &[OK], false);
-        server.data(stream, "part", false);
-        server.reset(stream, 0);
-    }),
-];
-
-#[test]
-fn what_is_wrong_with_a_response_is_told_alike() {
-    both(CONF, |s: &mut Subject| {
-        s.backend("a", |conn| {
-            each(conn, |server, stream, request| {
-                let name = request.field("x-own").unwrap_or_default();
-                let wrong = WRONGS
-                    .iter()
-                    .find(|(own, _)| own == &name.replace('+', " "));
-                (wrong.unwrap().1)(server, stream);
-            });
-        });
-        let mut told = Vec::new();
-        for (name, _) in WRONGS {
-            let mut client = h2(s);
-            // No call of gRPC: those are told more by us.
-            let stream = client.get(&format!("/?x={}", name.replace(' ', "+")));
-            let answer = client.answer(stream);
-            // Why the stream ends is each library's own choice.
-            let is_cut = !matches!(answer.end, End::Whole);
-            told.push((*name, answer.status(), is_cut));
-        }
-        (told, s.log("l.log", WRONGS.len()))
-    });
-}
-
-/// What a peer says of a stream behind the end of its response, in the same piece.
-#[test]
-fn a_reset_takes_the_response_back() {
-    let resets: &[&[u32]] = &[&[], &[0], &[8], &[7], &[0, 0], &[0, 2]];
-    both(CONF, |s: &mut Subject| {
-        s.backend("a", |conn| {
-            each(conn, |server, stream, request| {
-                let number = request.field("x-own").unwrap_or("0");
-                let codes = resets[number.parse::<usize>().unwrap()];
-                let reset = |code: &u32| frame(RST_STREAM, 0, stream, &code.to_be_bytes());
-                let mut all = frame(HEADERS, END_HEADERS, stream, &block(&[OK]));
-                all.extend(frame(DATA, END_STREAM, stream, b"whole"));
-                all.extend(codes.iter().flat_map(reset));
-                server.raw(all);
-            });
-        });
-        let ask = |number: usize| {
-            let answer = h2(s).fetch(&format!("/?x={number}"));
-            let is_cut = !matches!(answer.end, End::Whole);
-            let errors = ["rejected request", "for closed stream"].map(|words| s.errors(words, 0));
-            (answer.status(), answer.text(), is_cut, errors)
-        };
-        (0..resets.len()).map(ask).collect::<Vec<_>>()
     });
 }
 
@@ -244,7 +119,7 @@ fn early_hints_pass() {
         let mut answers = Vec::new();
         let mut plain = Vec::new();
         for target in ["/2?hints=1", "/1?hints=1", "/2?hints=0", "/1"] {
-            answers.push(h2(s).fetch(target));
+            answers.push(s.h2().fetch(target));
             for version in ["1.0", "1.1"] {
                 let head = format!("HTTP/{version}\r\nHost: test\r\nConnection: close\r\n\r\n");
                 let answer = s.connect().send(format!("GET {target} {head}")).rest();
@@ -272,7 +147,7 @@ fn a_response_may_come_before_the_request_ends() {
             server.request(stream);
             server.respond(stream, &[("grpc-status", "0")], true);
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         let stream = client.ask("POST", "/", &[GRPC], false);
         for (n, piece) in ["a", "b", "c"].into_iter().enumerate() {
             client.data(stream, piece, false);
@@ -310,7 +185,7 @@ fn held(s: &mut Subject, name: &str, count: usize) -> Arc<AtomicUsize> {
 fn requests_share_a_connection() {
     ours(CONF, |s: &mut Subject| {
         let conns = held(s, "a", 10);
-        let mut client = h2(s);
+        let mut client = s.h2();
         for _ in 0..2 {
             let streams: Vec<u32> = (0..10).map(|_| client.get("/")).collect();
             for stream in streams {
@@ -344,7 +219,7 @@ fn connections_are_opened_and_kept_as_needed() {
             }
             closed.send(number).unwrap();
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         assert_eq!(client.fetch("/first").status(), 200);
         let streams = [client.get("/both"), client.get("/both")];
         for stream in streams {
@@ -372,7 +247,7 @@ fn balancing_counts_requests() {
     );
     ours(&conf, |s: &mut Subject| {
         let conns = [held(s, "a", 5), held(s, "b", 5)];
-        let mut client = h2(s);
+        let mut client = s.h2();
         let streams: Vec<u32> = (0..10).map(|_| client.get("/")).collect();
         for stream in streams {
             assert_eq!(client.answer(stream).status(), 200);
@@ -397,101 +272,17 @@ fn a_slow_client_holds_up_no_other() {
                 server.data(stream, "small", true);
             }
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         client.opens_windows = false;
         let stream = client.get("/large");
         assert!(client.until(|client| client.seen(stream).body.len() == 65535));
         client.open_window(0, 1000);
-        let mut other = h2(s);
+        let mut other = s.h2();
         for _ in 0..3 {
             assert_eq!(client.fetch("/small").text(), "small");
             assert_eq!(other.fetch("/small").text(), "small");
         }
         assert_eq!(client.seen(stream).end, End::Open);
-    });
-}
-
-/// What a peer says it has not looked at is sent again, whatever its method.
-#[test]
-fn what_was_not_processed_is_sent_again() {
-    let refusals: [Wrong; 2] = [
-        |server, stream| server.reset(stream, 7),
-        |server, stream| server.leave(stream - 2, 0),
-    ];
-    for refuse in refusals {
-        ours(CONF, |s: &mut Subject| {
-            let requests = AtomicUsize::new(0);
-            s.backend("a", move |conn| {
-                each(conn, |server, stream, request| {
-                    if requests.fetch_add(1, Ordering::Relaxed) == 1 {
-                        return refuse(server, stream);
-                    }
-                    server.respond(stream, &[OK], false);
-                    server.data(stream, &request.body, true);
-                });
-            });
-            let mut client = h2(s);
-            for body in ["first", "second", "third"] {
-                assert_eq!(call(&mut client, "/", body).text(), body);
-            }
-            let log = s.log("l.log", 3);
-            let tries = |line: &String| line.split('|').nth(3).unwrap().to_owned();
-            let tries: Vec<String> = log.iter().map(tries).collect();
-            assert_eq!(tries, ["200", "502, 200", "200"]);
-        });
-    }
-}
-
-/// R7: a call whose body is there is tried on the next peer, and the failure counts.
-#[test]
-fn a_call_that_failed_is_tried_elsewhere() {
-    let conf = CONF
-        .replacen(
-            "server {{a}};",
-            "server {{a}} max_fails=1; server {{b}};",
-            1,
-        )
-        .replace(
-            "grpc_read_timeout",
-            "grpc_next_upstream error timeout http_502 non_idempotent; grpc_read_timeout",
-        );
-    ours(&conf, |s: &mut Subject| {
-        for (name, status) in [("a", "502"), ("b", "200")] {
-            s.backend(name, move |conn| {
-                each(conn, |server, stream, request| {
-                    server.respond(stream, &[(":status", status)], false);
-                    server.data(stream, &request.body, true);
-                });
-            });
-        }
-        let mut client = h2(s);
-        for _ in 0..3 {
-            // The body comes after the head, and the try begins without it.
-            let stream = client.ask("POST", "/", &[GRPC], false);
-            assert!(client.is_alive());
-            client.data(stream, "bo", false);
-            client.data(stream, "dy", true);
-            assert_eq!(client.answer(stream).text(), "body");
-        }
-        let log = s.log("l.log", 3);
-        let statuses: Vec<&str> = log
-            .iter()
-            .map(|line| line.split('|').nth(3).unwrap())
-            .collect();
-        assert_eq!(statuses, ["502, 200", "200", "200"]);
-    });
-}
-
-#[test]
-fn a_call_is_told_its_status() {
-    ours(CONF, |s: &mut Subject| {
-        let mut client = h2(s);
-        let answer = call(&mut client, "/", "");
-        assert_eq!((answer.status(), answer.end), (504, End::Whole));
-        assert_eq!(answer.field("grpc-status"), Some("14"));
-        assert_eq!(answer.field("grpc-message"), Some("504 Gateway Time-out"));
-        assert_eq!(answer.field("content-type"), Some("application/grpc"));
-        assert_eq!(answer.text(), "");
     });
 }
 
@@ -511,7 +302,7 @@ fn a_client_that_leaves_ends_its_stream_alone() {
             wait.lock().unwrap().recv().unwrap();
             server.respond(second, &[OK], true);
         });
-        let mut client = h2(s);
+        let mut client = s.h2();
         // Neither has ended: a reset is then seen as such.
         let first = client.ask("POST", "/", &[GRPC], false);
         let second = client.ask("POST", "/", &[GRPC], false);

@@ -20,6 +20,8 @@ mod experiment;
 mod framing;
 mod h1;
 mod h2;
+mod h2_end;
+mod h2_faults;
 mod h2_heads;
 mod h2_upstream;
 mod hash;

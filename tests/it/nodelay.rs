@@ -10,7 +10,6 @@ use rustls::{ClientConnection, version::TLS13};
 
 use crate::support::{
     Conn, Subject, both,
-    h2::H2,
     tls::{client, with_certificates},
 };
 
@@ -119,7 +118,7 @@ fn small_pieces_go_out_at_once() {
             is_set
         };
         let h2 = || {
-            let mut client = H2::new(s.address("listen"));
+            let mut client = s.h2();
             client.fetch("/");
             client.fetch("/");
             s.nodelay(client.address())

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Client, Subject, both, h2::H2, ours};
+use crate::support::{Client, Subject, both, ours};
 
 /// Reloads, and waits until the new worker serves and the old one is gone.
 fn reload(s: &Subject) {
@@ -173,7 +173,7 @@ fn requests_that_are_cut_off_are_logged() {
             }
             conn.wait_close();
         });
-        let mut streams = H2::new(s.address("listen"));
+        let mut streams = s.h2();
         streams.get("/wait");
         s.wait_hits(1);
         let mut clients: Vec<Client> = ["/wait", "/half"]

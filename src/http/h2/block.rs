@@ -7,8 +7,8 @@
 use super::{
     codes,
     frame::{HEAD, MAX_WHOLE},
-    hpack,
     huffman::{self, Encoded, NAME, VALUE},
+    primitives,
 };
 use crate::{common::decimal, http::h1::known::Known};
 
@@ -185,13 +185,13 @@ impl Block {
         } else {
             huffman::encoded_len(bytes, table)
         };
-        hpack::push_number(HUFFMAN, LENGTH, length, &mut self.bytes);
+        primitives::push_number(HUFFMAN, LENGTH, length, &mut self.bytes);
         let start = self.bytes.len();
         match huffman::encode(bytes, table, &mut self.bytes) {
             Encoded::NotAllowed => return false,
             Encoded::NotShorter => {
                 self.bytes.truncate(at);
-                hpack::push_number(0, LENGTH, bytes.len(), &mut self.bytes);
+                primitives::push_number(0, LENGTH, bytes.len(), &mut self.bytes);
                 let case = |c: &u8| if is_name { c.to_ascii_lowercase() } else { *c };
                 self.bytes.extend(bytes.iter().map(case));
             }

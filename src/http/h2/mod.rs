@@ -16,6 +16,7 @@ mod gate;
 pub mod hpack;
 pub mod huffman;
 pub(super) mod outgoing;
+mod primitives;
 mod request;
 mod response;
 mod runner;

@@ -7,7 +7,7 @@
 
 use std::{collections::VecDeque, sync::LazyLock};
 
-use super::{block::Block, hpack, huffman, statics};
+use super::{block::Block, huffman, primitives, statics};
 use crate::http::h1::known::Known;
 
 /// The fields that one client remembers.
@@ -114,7 +114,7 @@ impl Table {
             return plain(field, out);
         }
         if let Some(place) = self.place(field) {
-            return hpack::push_number(0x80, 0x7f, FIRST + place, out);
+            return primitives::push_number(0x80, 0x7f, FIRST + place, out);
         }
         self.insert(field, value);
         out.push(first | REMEMBERED);
@@ -227,7 +227,7 @@ fn plain(field: &[u8], out: &mut Vec<u8>) {
     match field.split_first() {
         // The same number, in a form that adds nothing to the table.
         Some((first, rest)) if (0x40..0x80).contains(first) => {
-            hpack::push_number(0, 0x0f, usize::from(first & 0x3f), out);
+            primitives::push_number(0, 0x0f, usize::from(first & 0x3f), out);
             out.extend_from_slice(rest);
         }
         _ => out.extend_from_slice(field),
@@ -236,7 +236,7 @@ fn plain(field: &[u8], out: &mut Vec<u8>) {
 
 /// Tells how large the table is from now on.
 fn size_update(max: usize, out: &mut Vec<u8>) {
-    hpack::push_number(0x20, 0x1f, max, out);
+    primitives::push_number(0x20, 0x1f, max, out);
 }
 
 #[cfg(test)]

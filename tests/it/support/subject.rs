@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use super::{
     backend::{self, Conn, Received},
     client::{Client, Response},
+    h2::H2,
     ports::{self, Place},
     udp::{self, Datagrams},
 };
@@ -382,6 +383,11 @@ impl Subject {
     /// A new connection to an address of the configuration.
     pub(crate) fn connect_to(&self, name: &str) -> Client {
         Client::new(self.address(name))
+    }
+
+    /// A new connection to `{{listen}}` that speaks HTTP/2.
+    pub(crate) fn h2(&self) -> H2 {
+        H2::new(self.address("listen"))
     }
 
     /// GET on a connection of its own.
