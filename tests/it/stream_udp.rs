@@ -9,13 +9,20 @@ use crate::{
     support::{Datagrams, Subject, both, ours},
 };
 
-/// A backend that sends everything back, so many times, with its name and the number of the session in front.
+/// A backend that sends everything back, so many times, with its name and the number of the session in front. With
+/// `proxy_protocol on` a header begins one; otherwise a port does, which the system may give to two in a row.
 pub(crate) fn echo(s: &mut Subject, name: &'static str, times: usize) {
-    let mut known = HashMap::new();
+    let (mut known, mut sessions) = (HashMap::new(), 0);
     s.udp_backend(name, move |socket, bytes, from| {
-        let next = known.len() + 1;
-        let session = *known.entry(from).or_insert(next);
         let text = String::from_utf8_lossy(bytes);
+        let header = text.strip_prefix("PROXY ");
+        let behind = header.and_then(|header| header.split_once("\r\n"));
+        if behind.is_some() || !known.contains_key(&from) {
+            sessions += 1;
+            known.insert(from, sessions);
+        }
+        let session = known[&from];
+        let text = behind.map_or(&*text, |(_, text)| text);
         for _ in 0..times {
             let answer = format!("{name}{session}:{text}");
             socket.send_to(answer.as_bytes(), from).unwrap();
@@ -67,7 +74,7 @@ fn a_session_leaves_its_numbers() {
 #[test]
 fn requests_and_responses_make_a_session() {
     const CONF: &str = "stream {
-        proxy_timeout 30s; log_format t '$server_port $bytes_received $bytes_sent'; access_log {{dir}}/access.log t;
+        proxy_protocol on; proxy_timeout 30s; log_format t '$server_port $bytes_received $bytes_sent'; access_log {{dir}}/access.log t;
         server { listen {{udp_listen_any}} udp; proxy_pass {{udp_a}}; }
         server { listen {{udp_listen_1}} udp; proxy_pass {{udp_b}}; proxy_responses 1; }
         server { listen {{udp_listen_2of2}} udp; proxy_pass {{udp_c}}; proxy_requests 2; proxy_responses 1; }
@@ -123,6 +130,7 @@ fn requests_and_responses_make_a_session() {
 #[test]
 fn each_session_is_balanced() {
     const CONF: &str = "stream {
+        proxy_protocol on;
         upstream u { server {{udp_a}} weight=2; server {{udp_b}}; }
         upstream l { least_conn; server {{udp_c}}; server {{udp_d}}; }
         server { listen {{udp_listen}} udp; proxy_pass u; proxy_responses 1; }
@@ -148,7 +156,7 @@ fn each_session_is_balanced() {
 #[test]
 fn silence_ends_a_session() {
     const CONF: &str = "stream {
-        proxy_timeout 200ms; log_format t '$status $upstream_addr $bytes_sent'; access_log {{dir}}/access.log t;
+        proxy_protocol on; proxy_timeout 200ms; log_format t '$status $upstream_addr $bytes_sent'; access_log {{dir}}/access.log t;
         upstream u { server {{udp_mute}} fail_timeout=9s; server {{udp_b}}; }
         server { listen {{udp_listen}} udp; proxy_pass {{udp_a}}; }
         server { listen {{udp_listen_mute}} udp; proxy_pass u; proxy_responses 1; }

@@ -1,10 +1,11 @@
 //! Clients and backends that speak in datagrams.
 
 use std::{
+    fs,
     io::ErrorKind,
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long a client waits for a datagram.
@@ -74,6 +75,34 @@ impl Datagrams {
         let got = self.socket.recv(&mut [0; 1]);
         self.socket.set_nonblocking(false).unwrap();
         got.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Waits until the server has taken what was sent to it off its sockets, so that nothing is lost for want of room.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub(crate) fn wait_taken(&self) {
+        let port = self.socket.peer_addr().unwrap().port();
+        let deadline = Instant::now() + PATIENCE;
+        // proc(5): the local address and, three fields on, the queues, in hexadecimal.
+        let waits = |line: &str| {
+            let mut fields = line.split_whitespace();
+            let is_server = fields
+                .nth(1)
+                .is_some_and(|local| local.ends_with(&format!(":{port:04X}")));
+            is_server
+                && !fields
+                    .nth(2)
+                    .is_some_and(|queues| queues.ends_with(":00000000"))
+        };
+        while fs::read_to_string("/proc/net/udp")
+            .unwrap()
+            .lines()
+            .any(waits)
+        {
+            assert!(Instant::now() < deadline, "it is not taken");
+            thread::yield_now();
+        }
     }
 
     /// The port that the socket is bound to.
