@@ -1,12 +1,16 @@
 //! What upstreams of HTTP/2 do wrong, and what follows: behaviour R7.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+    mpsc,
+};
 
 use crate::{
     h2_upstream::{CONF, GRPC, OK, call, each},
     support::{
         Subject, both,
-        h2::{DATA, END_HEADERS, END_STREAM, End, H2, HEADERS, RST_STREAM, block, frame},
+        h2::{DATA, END_HEADERS, END_STREAM, End, H2, HEADERS, RST_STREAM, SETTINGS, block, frame},
         ours,
     },
 };
@@ -211,5 +215,87 @@ fn a_call_is_told_its_status() {
         assert_eq!(answer.field("grpc-message"), Some("504 Gateway Time-out"));
         assert_eq!(answer.field("content-type"), Some("application/grpc"));
         assert_eq!(answer.text(), "");
+    });
+}
+
+/// A connection on which nothing has come while a request timed out may lead nowhere any more.
+#[test]
+fn a_connection_that_has_gone_silent_gets_no_more() {
+    let statuses = ours(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            let is_first = conn.number == 0;
+            let answered = AtomicUsize::new(0);
+            each(conn, |server, stream, _| {
+                if !is_first || answered.fetch_add(1, Ordering::Relaxed) == 0 {
+                    server.respond(stream, &[OK], true);
+                }
+            });
+        });
+        let mut client = s.h2();
+        ["/first", "/lost", "/next", "/after"].map(|target| client.fetch(target).status())
+    });
+    assert_eq!(statuses, [200, 504, 200, 200]);
+}
+
+/// One that is slow with a request and answers others is in use as before.
+#[test]
+fn a_connection_that_answers_others_is_kept() {
+    ours(CONF, |s: &mut Subject| {
+        s.backend("a", |conn| {
+            assert_eq!(conn.number, 0, "one connection is enough");
+            each(conn, |server, stream, request| {
+                if request.field(":path") != Some("/slow") {
+                    server.respond(stream, &[OK], true);
+                }
+            });
+        });
+        let mut client = s.h2();
+        assert_eq!(client.fetch("/first").status(), 200);
+        let slow = client.get("/slow");
+        let mut other = s.h2();
+        while client.is_alive() && client.seen(slow).end == End::Open {
+            assert_eq!(other.fetch("/quick").status(), 200);
+        }
+        assert_eq!(client.answer(slow).status(), 504);
+        assert_eq!(client.fetch("/after").status(), 200);
+    });
+}
+
+/// What cannot be written any more keeps no connection either.
+#[test]
+fn a_peer_that_takes_nothing_holds_no_connection() {
+    let conf = "
+        upstream u { server {{a}}; keepalive 4; keepalive_timeout 300ms; }
+        http2 on; client_max_body_size 0; client_body_buffer_size 8m;
+        server {
+            listen {{listen}};
+            location / { grpc_pass u; grpc_send_timeout 200ms; grpc_read_timeout 200ms; }
+            location /own { return 200; }
+            location /alone { grpc_pass {{a}}; grpc_send_timeout 200ms; grpc_read_timeout 200ms; }
+        }";
+    both(conf, |s: &mut Subject| {
+        let (done, wait) = mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        s.backend("a", move |conn| {
+            let mut server = conn.h2().unwrap();
+            // INITIAL_WINDOW_SIZE
+            server.frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+            server.open_window(0, 0x7000_0000);
+            server.accept();
+            wait.lock().unwrap().recv().ok();
+        });
+        s.get("/own");
+        let before = s.descriptors();
+        let body = vec![b'x'; 8 << 20];
+        let statuses = ["/", "/alone"].map(|target| {
+            let length = body.len().to_string();
+            let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+            let mut client = s.connect();
+            client.send(head).send(&body);
+            client.response().status()
+        });
+        s.until(|| s.descriptors() <= before);
+        drop(done);
+        statuses
     });
 }

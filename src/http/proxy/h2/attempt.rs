@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use super::{
@@ -191,7 +191,11 @@ impl Attempt {
                 let at = || clock::now().after(proxy.read_timeout);
                 (*read_deadline.get_or_insert_with(at), Fail::Timeout)
             };
-            x.conn.timer.poll(cx, Some(deadline)).map(|()| Err(late))
+            ready!(x.conn.timer.poll(cx, Some(deadline)));
+            if late == Fail::Timeout {
+                stream.timed_out();
+            }
+            Poll::Ready(Err(late))
         })
         .await
     }

@@ -2,7 +2,7 @@
 //! by a [`Writer`].
 
 use std::{
-    cell::{RefCell, RefMut},
+    cell::{Cell, RefCell, RefMut},
     io::{self, IoSlice},
     pin::Pin,
     rc::Rc,
@@ -28,6 +28,8 @@ pub(super) struct Shared {
     heads: RefCell<Heads>,
     /// What the library writes next.
     pub(super) offered: Offer,
+    /// How often something has come.
+    reads: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -56,12 +58,18 @@ impl Shared {
             }),
             heads: RefCell::new(Heads::new()),
             offered: Offer::default(),
+            reads: Cell::new(0),
         })
     }
 
     /// The heads that have come.
     pub(super) fn heads(&self) -> RefMut<'_, Heads> {
         self.heads.borrow_mut()
+    }
+
+    /// How often something has come, of whatever kind.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.get()
     }
 
     /// The library has a head for a stream: this one is to go out.
@@ -139,6 +147,7 @@ impl AsyncRead for Gate {
             if inner.give(&mut self.0.heads(), buf)? || !ready!(inner.poll_fill(cx))? {
                 return Poll::Ready(Ok(()));
             }
+            self.0.reads.set(self.0.reads.get() + 1);
         }
     }
 }

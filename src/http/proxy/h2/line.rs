@@ -1,11 +1,11 @@
 //! One connection to a peer, and the task that moves its frames.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, OnceCell},
     future::{Future, poll_fn},
     pin::pin,
     rc::{Rc, Weak},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -34,6 +34,9 @@ const SEND_BUFFER: usize = 128 << 10;
 /// How many streams we have ended it remembers, so that what is on its way for them is no error.
 const ENDED: usize = 1000;
 
+/// How long the last bytes on a connection that is not kept may take to be written.
+const GOODBYE: Duration = Duration::from_millis(100);
+
 /// A connection that requests share.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -58,7 +61,11 @@ struct State {
     streams: Cell<usize>,
     /// When the last of them ended.
     idle_since: Cell<Now>,
-    /// Its task has ended.
+    /// More requests may come.
+    is_kept: Cell<bool>,
+    /// Its task, which stays the same.
+    task: OnceCell<Waker>,
+    /// It has ended.
     is_over: Cell<bool>,
 }
 
@@ -92,6 +99,8 @@ impl Line {
             requests: Cell::new(0),
             streams: Cell::new(0),
             idle_since: Cell::new(now),
+            is_kept: Cell::new(home.is_some()),
+            task: OnceCell::new(),
             is_over: Cell::new(false),
         });
         let gate = Rc::clone(&shared);
@@ -161,6 +170,12 @@ impl Line {
         }
         self.shared.rest();
         self.state.idle_since.set(clock::now());
+        if !self.state.is_kept.get()
+            && let Some(task) = self.state.task.get()
+        {
+            // The library does not say it in any case.
+            task.wake_by_ref();
+        }
         if let Some(home) = &self.home
             && let Some(mux) = home.mux.upgrade()
         {
@@ -168,6 +183,16 @@ impl Line {
                 || clock::now().since(self.state.opened) > home.limits.time;
             mux.trim(home, is_worn.then_some(self));
         }
+    }
+
+    /// It gets no more requests, and closes when those that it has are over.
+    pub(super) fn retire(&self) {
+        forget(&self.state, self.home.as_ref());
+    }
+
+    /// It is in nobody's list any more.
+    pub(super) fn removed(&self) {
+        self.state.is_kept.set(false);
     }
 
     /// Whether this is the connection of `state`.
@@ -185,8 +210,8 @@ async fn drive(
 ) {
     let mut connection = pin!(connection);
     let mut timer = Timer::default();
-    let patience = home.as_ref().map(|home| home.limits.timeout);
     poll_fn(|cx| {
+        state.task.get_or_init(|| cx.waker().clone());
         loop {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
@@ -195,14 +220,13 @@ async fn drive(
             if let Poll::Ready(Err(_)) = gate.poll_flush(cx) {
                 continue;
             }
-            let deadline = patience.map(|patience| deadline(&state, patience));
-            if timer.poll(cx, deadline).is_pending() {
+            if timer.poll(cx, deadline(&state, home.as_ref())).is_pending() {
                 return Poll::Pending;
             }
             if state.streams.get() == 0 {
                 forget(&state, home.as_ref());
-                // The library says goodbye when nobody holds its other end.
-                if connection.as_mut().poll(cx).is_ready() {
+                // The library says goodbye when nobody holds its other end. A peer that does not take it is left without.
+                if connection.as_mut().poll(cx).is_ready() || gate.poll_flush(cx).is_pending() {
                     return Poll::Ready(());
                 }
                 return Poll::Pending;
@@ -214,12 +238,15 @@ async fn drive(
     forget(&state, home.as_ref());
 }
 
-/// When a connection without requests will have been idle for too long.
-fn deadline(state: &State, patience: Duration) -> Now {
-    if state.streams.get() == 0 {
-        state.idle_since.get().after(patience)
-    } else {
-        clock::now().after(patience)
+/// When to look whether a connection has been without requests for too long.
+fn deadline(state: &State, home: Option<&Home>) -> Option<Now> {
+    let idle_since = state.idle_since.get();
+    match home.filter(|_| state.is_kept.get()) {
+        Some(home) if state.streams.get() == 0 => Some(idle_since.after(home.limits.timeout)),
+        // Nobody says when the last request ends: that would cost more than a look now and then.
+        Some(home) => Some(clock::now().after(home.limits.timeout)),
+        None if state.streams.get() == 0 => Some(idle_since.after(GOODBYE)),
+        None => None,
     }
 }
 

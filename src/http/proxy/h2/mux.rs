@@ -177,8 +177,9 @@ impl Mux {
 
     /// Closes connections that are idle.
     pub(in crate::http::proxy) fn clear(&self) {
-        // What is dropped may come back here.
         let gone = self.lines.take();
+        removed(gone.values().flatten());
+        // Only now: what is dropped may come back here.
         drop(gone);
     }
 
@@ -233,7 +234,17 @@ impl Mux {
             let is_gone = |entry: &Entry| matches!(entry, Entry::Open(line) if line.is_over() || is_meant(line));
             lines.extract_if(.., |(_, entry)| is_gone(entry)).collect()
         };
+        removed(&gone);
         // Only now: what the library wakes must not find the list in use.
         drop(gone);
+    }
+}
+
+/// Tells connections that no more requests will come.
+fn removed<'e>(entries: impl IntoIterator<Item = &'e (Key, Entry)>) {
+    for (_, entry) in entries {
+        if let Entry::Open(line) = entry {
+            line.removed();
+        }
     }
 }

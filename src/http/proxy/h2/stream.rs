@@ -37,6 +37,8 @@ pub(in crate::http::proxy) struct Stream {
     /// What came and was not taken.
     data: Bytes,
     pub(super) sending: Sending,
+    /// How often something had come on the connection when something last came on the stream.
+    heard: u64,
     /// What is still to be sent.
     pub(super) upload: Option<Box<Upload>>,
     /// The connection had other requests before.
@@ -67,6 +69,7 @@ impl Stream {
         let shared = Rc::clone(&line.shared);
         Ok(Self {
             number: response.stream_id().as_u32(),
+            heard: shared.reads(),
             line,
             response,
             recv: None,
@@ -85,6 +88,7 @@ impl Stream {
         }
         if self.recv.is_none() {
             let response = ready!(Pin::new(&mut self.response).poll(cx))?;
+            self.heard = self.line.shared.reads();
             self.recv = Some(response.into_body());
         }
         let mut heads = self.line.shared.heads();
@@ -92,6 +96,15 @@ impl Stream {
         let head = early.or_else(|| heads.take(self.number));
         // The library has seen one, so there is one.
         Poll::Ready(Ok(head.unwrap_or(Ok(Fields::default()))))
+    }
+
+    /// Nothing has come for so long that the request has failed. If that is true of the connection as well, it may lead
+    /// nowhere any more, and gets no other.
+    // DIFFERS(multiplexed): with a request at a time it would be closed now.
+    pub(in crate::http::proxy) fn timed_out(&self) {
+        if self.heard == self.line.shared.reads() {
+            self.line.retire();
+        }
     }
 
     /// Whether the client is read for what is to be sent.
@@ -125,7 +138,10 @@ impl Stream {
                 End::Open | End::Whole | End::Satisfied => {}
             }
             match ready!(recv.poll_data(cx)) {
-                Some(Ok(data)) => self.data = data,
+                Some(Ok(data)) => {
+                    self.data = data;
+                    self.heard = self.line.shared.reads();
+                }
                 Some(Err(error)) if end != End::Satisfied => {
                     return Poll::Ready(Err(Cut::Library(error)));
                 }

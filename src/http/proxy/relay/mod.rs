@@ -343,6 +343,10 @@ impl<'g> Relay<'_, 'g> {
             Level::Error,
             format_args!("upstream timed out (110: Connection timed out)"),
         );
+        if let Some(Link::Stream(stream)) = self.attempt.as_ref().and_then(|own| own.conn.as_ref())
+        {
+            stream.timed_out();
+        }
         self.stop_reading(End::Timeout);
     }
 
