@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::SocketAddr,
+    os::fd::OwnedFd,
     thread,
     time::{Duration, Instant},
 };
@@ -45,11 +46,9 @@ impl Subject {
         self.workers().into_iter().map(count).sum()
     }
 
-    /// `TCP_NODELAY` of a worker's socket, by the address of its other end; None where the system lets nobody look.
-    ///
-    /// # Panics
-    /// When there is no such socket.
-    pub(crate) fn nodelay(&self, other: SocketAddr) -> Option<bool> {
+    /// The workers' sockets with this address at the other end; None where the system lets nobody look.
+    pub(crate) fn sockets(&self, other: SocketAddr) -> Option<Vec<OwnedFd>> {
+        let mut found = Vec::new();
         for worker in self.workers() {
             let process = Pid::from_raw(worker.cast_signed()).unwrap();
             let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
@@ -61,14 +60,23 @@ impl Subject {
                     Err(rustix::io::Errno::BADF) => continue,
                     Err(_) => return None,
                 };
-                let socket = SockRef::from(&socket);
-                let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
-                if peer == Some(other) {
-                    return Some(socket.tcp_nodelay().unwrap());
+                let peer = SockRef::from(&socket).peer_addr().ok();
+                if peer.and_then(|peer| peer.as_socket()) == Some(other) {
+                    found.push(socket);
                 }
             }
         }
-        panic!("no socket with {other} at its other end")
+        Some(found)
+    }
+
+    /// `TCP_NODELAY` of the socket with this address at the other end, as [`Self::sockets`].
+    ///
+    /// # Panics
+    /// When there is none.
+    pub(crate) fn nodelay(&self, other: SocketAddr) -> Option<bool> {
+        let sockets = self.sockets(other)?;
+        let socket = sockets.first().expect("there is a connection");
+        Some(SockRef::from(socket).tcp_nodelay().unwrap())
     }
 
     /// The processes that the master has started, in that order.
@@ -110,6 +118,10 @@ impl Subject {
     /// The lines of a log, as soon as there are so many.
     pub(crate) fn log(&self, name: &str, lines: usize) -> Vec<String> {
         let text = self.wait_for(name, |text| text.lines().count() >= lines);
+        assert!(
+            text.lines().count() >= lines,
+            "{name} has not {lines} lines: {text}"
+        );
         text.lines().map(|line| self.mask(line)).collect()
     }
 
@@ -120,13 +132,18 @@ impl Subject {
         });
         let text = self.mask(&text);
         let line = text.lines().find(|line| line.contains(words));
-        line.map_or_else(|| format!("no '{words}' in the error log"), message)
+        let Some(line) = line else {
+            panic!("no '{words}' in the error log: {text}");
+        };
+        message(line)
     }
 
     /// How many lines of the error log say `words`, as soon as there are so many.
     pub(crate) fn errors(&self, words: &str, lines: usize) -> usize {
         let count = |text: &str| text.lines().filter(|line| line.contains(words)).count();
-        count(&self.wait_for("error.log", |text| count(text) >= lines))
+        let found = count(&self.wait_for("error.log", |text| count(text) >= lines));
+        assert!(found >= lines, "{found} times '{words}' in the error log");
+        found
     }
 
     /// Waits until the backends have got so many requests.
