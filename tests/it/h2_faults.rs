@@ -297,3 +297,40 @@ fn a_peer_that_takes_nothing_holds_no_connection() {
         statuses
     });
 }
+
+/// A peer that says that it is leaving gets nothing new, and finishes what it has.
+#[test]
+fn a_peer_that_is_leaving_finishes() {
+    ours(CONF, |s: &mut Subject| {
+        let (leave, wait) = mpsc::channel::<()>();
+        let (told, leaving) = mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        s.backend("a", move |conn| {
+            let mut server = conn.h2().unwrap();
+            let first = server.accept().unwrap();
+            if conn.number == 0 {
+                for last in [0x7fff_ffff, first] {
+                    server.leave(last, 0);
+                    assert!(server.is_alive());
+                    told.send(()).unwrap();
+                    wait.lock().unwrap().recv().unwrap();
+                }
+            }
+            server.respond(first, &[OK], false);
+            server.data(first, conn.number.to_string(), true);
+            while let Some(stream) = server.accept() {
+                server.respond(stream, &[OK], false);
+                server.data(stream, conn.number.to_string(), true);
+            }
+        });
+        let mut client = s.h2();
+        let first = client.get("/");
+        for _ in 0..2 {
+            leaving.recv().unwrap();
+            assert_eq!(client.fetch("/").text(), "1");
+            leave.send(()).unwrap();
+        }
+        assert_eq!(client.answer(first).text(), "0");
+        assert_eq!(client.fetch("/").text(), "1");
+    });
+}
