@@ -294,13 +294,18 @@ pub(super) async fn discard(x: &mut Exchange<'_>) -> Result<(), u16> {
     }
     test_expect(x).await?;
     x.request.body.discarded = true;
+    throw_away(x).map_err(|error| refuse(x, error))
+}
+
+/// Takes what has come of the body, for nobody.
+fn throw_away(x: &mut Exchange<'_>) -> Result<(), BodyError> {
     let mut buf = std::mem::take(&mut x.conn.buf);
     let before = buf.len();
     let last = x.conn.eof;
     let result = x.request.body.take((&mut buf, last), 0, &mut |_| {});
     x.request.length += (before - buf.len()) as u64;
     x.conn.buf = buf;
-    result.map_err(|error| refuse(x, error))
+    result
 }
 
 /// Throws away what is left of the body, so that the connection can be used again; false when it cannot
@@ -309,13 +314,7 @@ pub(super) async fn drain(x: &mut Exchange<'_>) -> bool {
     let core = &x.location.core;
     let end = clock::now().after(core.lingering_time);
     loop {
-        let mut buf = std::mem::take(&mut x.conn.buf);
-        let before = buf.len();
-        let last = x.conn.eof;
-        let result = x.request.body.take((&mut buf, last), 0, &mut |_| {});
-        x.request.length += (before - buf.len()) as u64;
-        x.conn.buf = buf;
-        if result.is_err() {
+        if throw_away(x).is_err() {
             return false;
         }
         if x.request.body.is_read() {

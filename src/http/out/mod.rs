@@ -328,7 +328,21 @@ impl Out {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
+
+    /// Moves what is in memory to the end of a file, which is at `end`.
+    fn spill(out: &mut Out, file: &Rc<File>, end: &mut u64) {
+        out.spill(&mut |bytes| {
+            file.write_all_at(bytes, *end)?;
+            let (offset, len) = (*end, bytes.len() as u64);
+            *end += len;
+            let file = Rc::clone(file);
+            Ok(Piece::File { file, offset, len })
+        })
+        .unwrap();
+    }
 
     #[test]
     fn what_was_read_goes_back_to_its_file() {
@@ -336,14 +350,7 @@ mod tests {
         let mut end = 0;
         let mut out = Out::default();
         let mut spill = |out: &mut Out| {
-            out.spill(&mut |bytes| {
-                file.write_all_at(bytes, end)?;
-                let (offset, len) = (end, bytes.len() as u64);
-                end += len;
-                let file = Rc::clone(&file);
-                Ok(Piece::File { file, offset, len })
-            })
-            .unwrap();
+            spill(out, &file, &mut end);
             (out.pieces.len(), out.in_memory(), end)
         };
         for _ in 0..3 {
@@ -365,15 +372,7 @@ mod tests {
         for _ in 0..2 {
             out.push_vec(vec![b'x'; 2000]);
         }
-        let mut end = 0;
-        out.spill(&mut |bytes| {
-            file.write_all_at(bytes, end)?;
-            let (offset, len) = (end, bytes.len() as u64);
-            end += len;
-            let file = Rc::clone(&file);
-            Ok(Piece::File { file, offset, len })
-        })
-        .unwrap();
+        spill(&mut out, &file, &mut 0);
         out.push_vec(vec![b'y'; 2000]);
         out.consume(4500);
         assert_eq!((out.bytes, out.in_memory()), (1500, 1500));
