@@ -132,7 +132,8 @@ impl Conn {
             requests,
             sent: 0,
             eof: false,
-            is_nodelay: false,
+            // Its connection has been asked.
+            is_nodelay: true,
             wakes_at_shutdown: false,
             tunnel_deadline: None,
             tls: self.tls.clone(),
