@@ -195,7 +195,7 @@ pub(super) fn update_location(x: &mut Exchange<'_>) {
     if core.keepalive_timeout.is_zero()
         || x.conn.requests >= core.keepalive_requests
         || x.started.since(x.conn.started) > core.keepalive_time
-        || (is_post && disable.msie6 && x.request.agent().msie6)
+        || (is_post && disable.msie6 && x.request.is_msie6())
         || (disable.safari && x.request.agent().safari)
     {
         x.keepalive = false;

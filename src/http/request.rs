@@ -194,6 +194,12 @@ impl Request {
         self.chunked || self.content_length.is_some_and(|n| n > 0) || self.body.is_stream()
     }
 
+    /// Whether [`Self::agent`] is MSIE up to 6; asked for with each POST, so that a letter that few names have comes first.
+    pub(super) fn is_msie6(&self) -> bool {
+        let agent = self.headers.get(Known::UserAgent);
+        agent.is_some_and(|text| memchr::memchr(b'E', text).is_some()) && self.agent().msie6
+    }
+
     /// What the `User-Agent` is known for; asked for rarely, so looked at when it is.
     pub(super) fn agent(&self) -> Agent {
         let Some(text) = self.headers.get(Known::UserAgent) else {

@@ -21,12 +21,33 @@ pub(super) fn take(
     read: Read,
     (limit, is_all): (usize, bool),
 ) -> Result<u64, Fail> {
+    let fields = read.map_err(|error| {
+        x.log(
+            Level::Error,
+            format_args!("upstream sent invalid header: {error}"),
+        );
+        Fail::InvalidHeader
+    })?;
+    let size = take_fields(x, head, &fields, limit)?;
+    fields.end();
+    // A call that ends with its head has trailers for a head; a client of HTTP/2 gets no empty body behind it.
+    if is_all && head.content_length.is_none() && matches!(x.location.handler, Handler::Grpc) {
+        head.content_length = Some(0);
+    }
+    Ok(size as u64)
+}
+
+/// How long its names and values are together.
+fn take_fields(
+    x: &Exchange<'_>,
+    head: &mut ResponseHead,
+    fields: &Fields,
+    limit: usize,
+) -> Result<usize, Fail> {
     let refuse = |text: std::fmt::Arguments<'_>| {
         x.log(Level::Error, text);
         Fail::InvalidHeader
     };
-    let fields =
-        read.map_err(|error| refuse(format_args!("upstream sent invalid header: {error}")))?;
     head.version = 2000;
     let mut size = 0;
     for (name, value) in fields.iter() {
@@ -52,11 +73,7 @@ pub(super) fn take(
     if head.status == 0 {
         return Err(refuse(format_args!("upstream sent no :status header")));
     }
-    // A call that ends with its head has trailers for a head; a client of HTTP/2 gets no empty body behind it.
-    if is_all && head.content_length.is_none() && matches!(x.location.handler, Handler::Grpc) {
-        head.content_length = Some(0);
-    }
-    Ok(size as u64)
+    Ok(size)
 }
 
 /// The status that a pseudo-header says, of which there is one.
@@ -121,6 +138,7 @@ pub(in crate::http::proxy) fn trailers(
             into.push(Known::of(name), name, value);
         }
     }
+    fields.end();
     true
 }
 

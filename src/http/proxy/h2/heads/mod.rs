@@ -5,14 +5,15 @@
 //! order, and Huffman codes are read as nginx reads them. Pure: bytes in, bytes out.
 #![warn(clippy::indexing_slicing)]
 
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 
 use crate::{
     common::hash::FnvMap,
     http::h2::{
         fault::HpackError,
         frame::{
-            CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, PADDED, RST_STREAM,
+            CONTINUATION, DATA, END, END_HEADERS, Frame, HAS_PRIORITY, HEADERS, MAX_WHOLE, PADDED,
+            RST_STREAM,
         },
         hpack::{Decoder, Fields, Limits},
     },
@@ -43,7 +44,8 @@ pub(super) struct Heads {
 struct Waiting {
     /// The head of the response, which later ones are the trailers of.
     has_head: bool,
-    heads: VecDeque<Read>,
+    /// A head and trailers, as a rule.
+    heads: SmallVec<[Read; 2]>,
     end: End,
 }
 
@@ -128,13 +130,14 @@ impl Heads {
             read.as_ref()
                 .is_ok_and(|head| informational(head).is_some())
         };
-        heads.front().filter(|read| is_early(read))?;
-        heads.pop_front()?.ok()
+        heads.first().filter(|read| is_early(read))?;
+        heads.remove(0).ok()
     }
 
     /// The next head of a stream, or its trailers.
     pub(super) fn take(&mut self, stream: u32) -> Option<Read> {
-        self.streams.get_mut(&stream)?.heads.pop_front()
+        let heads = &mut self.streams.get_mut(&stream)?.heads;
+        (!heads.is_empty()).then(|| heads.remove(0))
     }
 
     /// How far a stream has come to its end.
@@ -244,14 +247,31 @@ impl Heads {
             self.reset(stream, out);
             return Ok(());
         }
+        let payload = std::mem::take(&mut self.payload);
         let part = if kind == HEADERS {
-            fragment(flags, &self.payload).ok_or(Broken("http2 frame with too long padding"))?
+            fragment(flags, &payload).ok_or(Broken("http2 frame with too long padding"))?
         } else {
-            &self.payload
+            &payload
         };
+        self.part(part, out)?;
+        if payload.capacity() <= MAX_WHOLE {
+            // Its memory serves the next frame.
+            self.payload = payload;
+        }
+        Ok(())
+    }
+
+    /// Takes a part of a head out of the frame at hand.
+    fn part(&mut self, part: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Frame { flags, stream, .. } = self.frame;
+        let is_all = flags & END != 0;
+        if flags & END_HEADERS != 0 && self.block.is_none() {
+            self.head((stream, is_all), part, out);
+            return Ok(());
+        }
         let block = self.block.get_or_insert_with(|| Block {
             stream,
-            is_all: flags & END != 0,
+            is_all,
             bytes: Vec::new(),
         });
         if block.bytes.len() + part.len() > LARGEST as usize {
@@ -261,7 +281,7 @@ impl Heads {
         if flags & END_HEADERS != 0
             && let Some(block) = self.block.take()
         {
-            self.head(&block, out);
+            self.head((block.stream, block.is_all), &block.bytes, out);
         }
         Ok(())
     }
@@ -278,18 +298,16 @@ impl Heads {
     }
 
     /// A head is complete.
-    fn head(&mut self, block: &Block, out: &mut Vec<u8>) {
+    fn head(&mut self, (stream, is_all): (u32, bool), block: &[u8], out: &mut Vec<u8>) {
         let mut shortest = FINAL;
         let hint;
-        if let Some(waiting) = self.streams.get_mut(&block.stream) {
+        if let Some(waiting) = self.streams.get_mut(&stream) {
             let limits = Limits {
                 field: LARGEST as usize,
                 total: LARGEST as usize,
             };
-            let mut fields = Fields::default();
-            let read = self
-                .decoder
-                .decode(&block.bytes, false, limits, &mut fields);
+            let mut fields = Fields::empty();
+            let read = self.decoder.decode(block, false, limits, &mut fields);
             let read = read.map(|_all| fields);
             if waiting.has_head {
                 shortest = &[];
@@ -301,16 +319,16 @@ impl Heads {
             } else {
                 waiting.has_head = true;
             }
-            waiting.heads.push_back(read);
+            waiting.heads.push(read);
         }
-        if block.is_all {
-            self.ended(block.stream);
+        if is_all {
+            self.ended(stream);
         }
         Frame {
             len: shortest.len(),
             kind: HEADERS,
-            flags: END_HEADERS | if block.is_all { END } else { 0 },
-            stream: block.stream,
+            flags: END_HEADERS | if is_all { END } else { 0 },
+            stream,
         }
         .push(out);
         out.extend_from_slice(shortest);
