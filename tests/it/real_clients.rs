@@ -62,14 +62,14 @@ fn conf() -> String {
         ssl_certificate {{tls}}/rsa.crt; ssl_certificate_key {{tls}}/rsa.key;
         ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key;
         ssl_client_certificate {{tls}}/ca.crt; ssl_verify_client optional;
-        log_format f '$server_protocol $status $ssl_client_verify'; access_log {{dir}}/f.log f;
-        server { listen {{listen}} ssl; http2 on; server_name localhost;
+        log_format f '$server_protocol $status $ssl_client_verify';
+        server { listen {{listen}} ssl; http2 on; server_name localhost; access_log {{dir}}/f.log f;
             location / { return 200 '$server_protocol $ssl_client_verify $ssl_client_s_dn $ssl_session_reused '; }
             location /big { proxy_pass http://{{listen2}}; } location /page/ { proxy_pass http://{{listen2}}/; } }
         server { listen {{listen}} ssl; server_name other.example.com; http2 on;
             ssl_certificate {{tls}}/ecdsa.crt; ssl_certificate_key {{tls}}/ecdsa.key; ssl_protocols TLSv1.2;
             location / { return 200 other; } }
-        server { listen {{listen2}}; http2 on; access_log off; root {{dir}}; default_type text/html;
+        server { listen {{listen2}}; http2 on; root {{dir}}; default_type text/html;
             location ~ js$ { default_type application/javascript; return 200 'n++;'; } }")
 }
 
