@@ -116,6 +116,9 @@ impl Subject {
     }
 
     /// The lines of a log, as soon as there are so many.
+    ///
+    /// # Panics
+    /// When there are never so many.
     pub(crate) fn log(&self, name: &str, lines: usize) -> Vec<String> {
         let text = self.wait_for(name, |text| text.lines().count() >= lines);
         assert!(
@@ -126,6 +129,9 @@ impl Subject {
     }
 
     /// What the error log says from `words` on, once it says so.
+    ///
+    /// # Panics
+    /// When it never does.
     pub(crate) fn error(&self, words: &str) -> String {
         let text = self.wait_for("error.log", |text| {
             self.mask(text).lines().any(|line| line.contains(words))
@@ -139,6 +145,9 @@ impl Subject {
     }
 
     /// How many lines of the error log say `words`, as soon as there are so many.
+    ///
+    /// # Panics
+    /// When there are never so many.
     pub(crate) fn errors(&self, words: &str, lines: usize) -> usize {
         let count = |text: &str| text.lines().filter(|line| line.contains(words)).count();
         let found = count(&self.wait_for("error.log", |text| count(text) >= lines));
