@@ -240,7 +240,12 @@ fn a_connection_that_has_gone_silent_gets_no_more() {
 /// One that is slow with a request and answers others is in use as before.
 #[test]
 fn a_connection_that_answers_others_is_kept() {
-    ours(CONF, |s: &mut Subject| {
+    // As many as there is time for.
+    let all = "keepalive_requests 1000000;";
+    let conf = CONF
+        .replacen("keepalive 4;", &format!("keepalive 4; {all}"), 1)
+        .replacen("http2 on;", &format!("http2 on; {all}"), 1);
+    ours(&conf, |s: &mut Subject| {
         s.backend("a", |conn| {
             assert_eq!(conn.number, 0, "one connection is enough");
             each(conn, |server, stream, request| {
